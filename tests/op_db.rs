@@ -40,6 +40,7 @@ mod reduce;
 mod resample_pad;
 mod softmax;
 mod sort_topk;
+mod sparse;
 mod special;
 mod special_table;
 mod ternary;
@@ -100,6 +101,7 @@ pub fn rows() -> Vec<Row> {
         grid_sample::rows,
         pairwise_distance::rows,
         random_counts::rows,
+        sparse::rows,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

@@ -39,7 +39,7 @@ PARTLY = {
     "torch.nn.DataParallel": "calls the module: there is one device",
     "torch.nn.SyncBatchNorm": "normalises by the batch of this process: there is one",
     "torch.nn.attention.flex_attention.flex_attention": "computes all scores, also those that are masked out",
-    "torch.optim.SparseAdam": "gradients are dense tensors, of which zeros are skipped",
+    "torch.optim.SparseAdam": "takes dense gradients too, of which zeros are skipped",
     "torch.overrides.TorchFunctionMode": "sees operators and functions that are calls of operators; functions written in Python are not seen as a whole",
     "torch.quasirandom.SobolEngine": "has 1,111 of 21,201 dimensions; scrambled points are other ones than PyTorch's",
     "torch.set_default_device": "holds for all threads, and for functions that make tensors from sizes or data",

@@ -148,7 +148,7 @@ fn argument(kind: &str, tensors: &mut Vec<Tensor>, draw: &mut Draw) -> Value {
             draw.one_of(&["", "none", "mean", "sum", "floor", "trunc", "ij", "xy", "\u{0}é"]).to_string(),
         ),
         "ScalarType" => Value::ScalarType(draw.one_of(ALL)),
-        "Layout" => Value::Layout(draw.one_of(&[Layout::Strided, Layout::Sparse, Layout::SparseCsr])),
+        "Layout" => Value::Layout(draw.one_of(&[Layout::Strided, Layout::SparseCoo, Layout::SparseCsr])),
         "Device" => Value::Device(draw.one_of(&[Device::CPU, Device::META])),
         "MemoryFormat" => Value::MemoryFormat(draw.one_of(&[
             MemoryFormat::Contiguous,

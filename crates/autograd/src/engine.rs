@@ -16,6 +16,7 @@ use crate::graph::gradients::{Gradients, OutputInfo, sum_to_size};
 use crate::graph::node::{Context, Edge, NodeHeader, NodePtr, is_edge};
 use crate::variable::accumulate_grad::keep_grads;
 use crate::variable::history::gradient_edge;
+use crate::variable::layout_parts;
 use crate::variable::meta::requires_grad;
 use flambeau_core::{Error, ErrorKind, Result, bail, ensure, profiler};
 use flambeau_ops::Tensor;
@@ -99,9 +100,9 @@ pub fn grad(
         let grads = grad(&all.outputs, &all.inputs, &all.grads, retain_graph, create_graph, allow_unused)?;
         return all.wrapped(grads);
     }
-    let inputs = edges_of_inputs(inputs)?;
+    let edges = edges_of_inputs(inputs)?;
     let (roots, seeds) = roots(outputs, grad_outputs, create_graph)?;
-    let grads = run(&roots, seeds, mode, Some((&inputs, true)))?;
+    let grads = run(&roots, seeds, mode, Some((&edges, true)))?;
     let unused = grads.iter().position(Option::is_none);
     if let (Some(index), false) = (unused, allow_unused) {
         bail!(
@@ -110,11 +111,15 @@ pub fn grad(
              allow_unused=True if this is the desired behavior."
         );
     }
-    Ok(grads)
+    let whole = |(input, grad): (&Tensor, Option<Tensor>)| {
+        grad.map(|grad| layout_parts::whole(input, grad)).transpose()
+    };
+    inputs.iter().zip(grads).map(whole).collect()
 }
 
 fn edges_of_inputs(inputs: &[Tensor]) -> Result<Vec<Option<Edge>>> {
     let edge = |input: &Tensor| {
+        let input = &layout_parts::receiver(input);
         ensure!(requires_grad(input), Autograd, "One of the differentiated Tensors does not require grad");
         gradient_edge(input)
     };
@@ -135,11 +140,14 @@ fn roots(tensors: &[Tensor], grads: &[Option<Tensor>], create_graph: bool) -> Re
     let _mode = set_grad_enabled(create_graph);
     let mut roots = Roots::default();
     for (i, tensor) in tensors.iter().enumerate() {
+        let grad = grads.get(i).and_then(Option::as_ref);
+        let grad = grad.map(|grad| layout_parts::part(tensor, grad)).transpose()?;
+        let tensor = &layout_parts::receiver(tensor);
         let Some(edge) = gradient_edge(tensor)? else {
             bail!(Autograd, "element {i} of tensors does not require grad and does not have a grad_fn");
         };
         roots.0.push(edge);
-        roots.1.push(seed(i, tensor, grads.get(i).and_then(Option::as_ref))?);
+        roots.1.push(seed(i, tensor, grad.as_ref())?);
     }
     Ok(roots)
 }

@@ -13,6 +13,7 @@ mod pointwise;
 mod products;
 mod reductions;
 mod scatter_reduce;
+mod sparse;
 mod spectral;
 mod tangents;
 
@@ -54,6 +55,9 @@ pub use reductions::{
     var_mean_backward,
 };
 pub use scatter_reduce::{scatter_reduce_backward, scatter_source_backward};
+pub use sparse::{
+    csr_matmul_first_backward, csr_matmul_second_backward, csr_solve_backward, csr_transposed_mm,
+};
 pub use spectral::{
     eig_backward, eigh_backward, householder_product_backward, lstsq_backward, matrix_exp_backward,
     ormqr_backward, pinv_backward, svd_backward,

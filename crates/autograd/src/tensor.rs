@@ -8,9 +8,9 @@ use crate::graph::hooks::{HookHandle, NodeHooks, PostAccumulateHook, PostHook, P
 use crate::graph::node::NodePtr;
 use crate::variable::history::gradient_edge;
 use crate::variable::meta::{Variable, add_autograd_key, is_leaf, requires_grad, variable, variable_or_init};
-use crate::variable::{tangents, view};
-use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, bail, ensure};
-use flambeau_ops::Tensor;
+use crate::variable::{layout_parts, tangents, view};
+use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Layout, Result, bail, ensure};
+use flambeau_ops::{Tensor, ops};
 use std::sync::Arc;
 
 /// What autograd adds to a [`Tensor`].
@@ -110,12 +110,19 @@ pub trait Autograd {
 impl Autograd for Tensor {
     #[inline]
     fn requires_grad(&self) -> bool {
-        requires_grad(self) || below(self).is_some_and(requires_grad)
+        match layout_parts::values(self) {
+            None => requires_grad(self) || below(self).is_some_and(requires_grad),
+            Some(values) => requires_grad(&values),
+        }
     }
 
     fn requires_grad_(&self, requires: bool) -> Result<&Tensor> {
         if let Some(below) = below(self) {
             below.requires_grad_(requires)?;
+            return Ok(self);
+        }
+        if let Some(values) = layout_parts::values(self) {
+            values.requires_grad_(requires)?;
             return Ok(self);
         }
         if requires {
@@ -148,12 +155,16 @@ impl Autograd for Tensor {
     }
 
     fn is_leaf(&self) -> bool {
-        is_leaf(below(self).unwrap_or(self))
+        layout_parts::values(self)
+            .map_or_else(|| is_leaf(below(self).unwrap_or(self)), |values| is_leaf(&values))
     }
 
     fn grad_fn(&self) -> Result<Option<NodePtr>> {
         if let Some(below) = below(self) {
             return below.grad_fn();
+        }
+        if let Some(values) = layout_parts::values(self) {
+            return values.grad_fn();
         }
         gradient_edge(self)?;
         Ok(variable(self).and_then(|variable| variable.state.lock().grad_fn.clone()))
@@ -164,11 +175,18 @@ impl Autograd for Tensor {
     }
 
     fn grad(&self) -> Option<Tensor> {
+        if let Some(values) = layout_parts::values(self) {
+            return layout_parts::whole(self, values.grad()?).ok();
+        }
         variable(self)?.state.lock().grad.clone()
     }
 
     fn set_grad(&self, grad: Option<&Tensor>) -> Result<()> {
         ensure!(below(self).is_none(), Autograd, "vmap: a batched tensor has no gradient to be set");
+        if let Some(values) = layout_parts::values(self) {
+            let grad = grad.map(|grad| layout_parts::part(self, grad)).transpose()?;
+            return values.set_grad(grad.as_ref());
+        }
         if let Some(grad) = grad {
             check_grad(self, grad)?;
         } else if variable(self).is_none() {
@@ -187,6 +205,9 @@ impl Autograd for Tensor {
     }
 
     fn retain_grad(&self) -> Result<()> {
+        if let Some(values) = layout_parts::values(self) {
+            return values.retain_grad();
+        }
         ensure!(requires_grad(self), Autograd, "can't retain_grad on Tensor that has requires_grad=False");
         let (Some(node), Some(variable)) = (self.grad_fn()?, variable(self)) else { return Ok(()) };
         let mut state = variable.state.lock();
@@ -201,15 +222,25 @@ impl Autograd for Tensor {
     }
 
     fn retains_grad(&self) -> bool {
-        variable(self).is_some_and(|variable| variable.state.lock().retains_grad)
+        variable(&layout_parts::receiver(self)).is_some_and(|variable| variable.state.lock().retains_grad)
     }
 
     fn register_hook<H>(&self, hook: H) -> Result<HookHandle>
     where
         H: Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
     {
-        let hook: Arc<TensorHook> = Arc::new(hook);
-        let (hooks, output_nr) = hooks_of(self)?;
+        let hook: Arc<TensorHook> = match self.sparse_parts() {
+            None => Arc::new(hook),
+            Some(parts) => {
+                let (layout, sizes) = (self.layout(), self.sizes().to_vec());
+                Arc::new(move |grad: &Tensor| {
+                    let whole = Tensor::from_sparse_parts(layout, &sizes, parts.with_values(grad.clone()))?;
+                    let replaced = hook(&whole)?;
+                    replaced.map(|replaced| layout_parts::part(&whole, &replaced)).transpose()
+                })
+            }
+        };
+        let (hooks, output_nr) = hooks_of(&layout_parts::receiver(self))?;
         Ok(hooks.add_tensor(output_nr, hook))
     }
 
@@ -218,6 +249,12 @@ impl Autograd for Tensor {
         H: Fn(&Tensor) -> Result<()> + Send + Sync + 'static,
     {
         let hook: Arc<PostAccumulateHook> = Arc::new(hook);
+        ensure!(
+            self.layout() == Layout::Strided,
+            NotImplemented,
+            "post accumulate grad hooks of tensors of layout {} are not implemented: register one on its values",
+            self.layout()
+        );
         ensure!(
             is_leaf(self),
             Autograd,
@@ -229,6 +266,10 @@ impl Autograd for Tensor {
     fn detach_(&self) -> Result<&Tensor> {
         if let Some(below) = below(self) {
             below.detach_()?;
+            return Ok(self);
+        }
+        if let Some(parts) = self.sparse_parts() {
+            self.replace_sparse_parts(parts.with_values(ops::detach(parts.values())?))?;
             return Ok(self);
         }
         ensure!(!self.is_view(), Autograd, "Can't detach views in-place. Use detach() instead.");

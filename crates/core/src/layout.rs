@@ -14,9 +14,15 @@ pub enum Layout {
     #[default]
     Strided,
     /// Coordinates and values.
-    Sparse,
+    SparseCoo,
     /// Compressed rows.
     SparseCsr,
+    /// Compressed columns.
+    SparseCsc,
+    /// Compressed rows of blocks.
+    SparseBsr,
+    /// Compressed columns of blocks.
+    SparseBsc,
     /// A layout of another crate, by the number that [`register_layout`](Layout::register) gave it.
     Extension(u8),
 }
@@ -28,6 +34,26 @@ type Registered = (String, &'static Location<'static>);
 static EXTENSIONS: RwLock<Vec<Registered>> = RwLock::new(Vec::new());
 
 impl Layout {
+    /// Whether indices of rows or columns are compressed to pointers.
+    pub const fn is_sparse_compressed(self) -> bool {
+        matches!(self, Layout::SparseCsr | Layout::SparseCsc | Layout::SparseBsr | Layout::SparseBsc)
+    }
+
+    /// Whether only some elements are stored, with their indices.
+    pub const fn is_sparse(self) -> bool {
+        matches!(self, Layout::SparseCoo) || self.is_sparse_compressed()
+    }
+
+    /// Whether values are blocks.
+    pub const fn is_blocked(self) -> bool {
+        matches!(self, Layout::SparseBsr | Layout::SparseBsc)
+    }
+
+    /// Whether rows are compressed, rather than columns.
+    pub const fn has_compressed_rows(self) -> bool {
+        matches!(self, Layout::SparseCsr | Layout::SparseBsr)
+    }
+
     /// A new layout, which prints as `name`. It exists until the process ends. Its rules are registered in `flambeau_ops::layouts`.
     ///
     /// # Errors
@@ -66,8 +92,11 @@ impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Layout::Strided => "torch.strided",
-            Layout::Sparse => "torch.sparse_coo",
+            Layout::SparseCoo => "torch.sparse_coo",
             Layout::SparseCsr => "torch.sparse_csr",
+            Layout::SparseCsc => "torch.sparse_csc",
+            Layout::SparseBsr => "torch.sparse_bsr",
+            Layout::SparseBsc => "torch.sparse_bsc",
             Layout::Extension(number) => {
                 let known = EXTENSIONS.read().unwrap_or_else(PoisonError::into_inner);
                 return f.write_str(known.get(usize::from(*number)).map_or("extension", |(name, _)| name));

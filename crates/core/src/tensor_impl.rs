@@ -352,7 +352,7 @@ impl TensorImpl {
     /// use flambeau_core::{Device, DispatchKey, Layout, ScalarType, TensorImpl};
     ///
     /// let sparse = TensorImpl::from_parts(Parts {
-    ///     layout: Layout::Sparse,
+    ///     layout: Layout::SparseCoo,
     ///     device: Device::CPU,
     ///     dtype: ScalarType::F32,
     ///     sizes: [1000, 1000].as_slice().into(),
@@ -632,7 +632,7 @@ impl TensorImpl {
     pub fn set_geometry(&self, geometry: Geometry) -> Result<()> {
         let _exclusive = Exclusive::acquire(&self.storage)?;
         ensure!(
-            geometry.nbytes(self.dtype)? <= self.storage.nbytes(),
+            self.layout != Layout::Strided || geometry.nbytes(self.dtype)? <= self.storage.nbytes(),
             InvalidArgument,
             "expected a storage large enough for sizes {:?} but it has {} bytes",
             geometry.sizes(),

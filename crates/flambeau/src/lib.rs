@@ -30,6 +30,7 @@
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
 //! | [`vmap`](mod@vmap) | functions of one example applied to a batch, by the function of the same name |
+//! | [`sparse`] | sparse tensors: constructors, conversions, functions |
 //! | [`profiler`] | what took how long, and how much memory |
 //! | [`dispatch`], [`registry`], [`cpu_fallback`], [`layouts`] | what crates that add operators, kernels, devices or layouts use |
 //! | [`load_library`] | plug-ins, in C or Rust, that are loaded at run time |
@@ -61,6 +62,7 @@ pub use flambeau_core::{
     TensorOptions, manual_seed,
 };
 pub use flambeau_ops::Tensor;
+pub use flambeau_sparse as sparse;
 pub use flambeau_ops::parallel::{num_threads, set_num_threads};
 
 /// [`flambeau_nn`], with a `#[derive(Module)]` that names it as this crate does.

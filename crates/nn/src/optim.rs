@@ -10,6 +10,8 @@ mod plateau;
 mod rms_prop;
 mod schedule;
 mod sgd;
+mod sparse_adam;
+mod sparse_rows;
 
 pub use adagrad::{Adagrad, AdagradOptions};
 pub use adam::{Adam, AdamOptions, AdamW};
@@ -19,6 +21,7 @@ pub use plateau::{PlateauOptions, ReduceLrOnPlateau};
 pub use rms_prop::{RmsProp, RmsPropOptions};
 pub use schedule::*;
 pub use sgd::{Sgd, SgdOptions};
+pub use sparse_adam::{SparseAdam, SparseAdamOptions};
 
 use crate::StateDict;
 use flambeau_core::Result;

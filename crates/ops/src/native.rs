@@ -14,5 +14,6 @@ pub mod pointwise;
 pub mod random;
 pub mod reduce;
 pub mod shape;
+pub mod sparse;
 mod strided_gather;
 mod strided_iter;

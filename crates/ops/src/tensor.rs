@@ -15,6 +15,7 @@ mod ndarray;
 mod offsets;
 #[cfg(feature = "serde")]
 mod serde;
+pub mod sparse;
 
 use flambeau_core::{
     Device, DispatchKeySet, Element, Geometry, IntrusivePtr, Layout, MemoryFormat, Result, Scalar,

@@ -7,7 +7,7 @@
 
 use crate::call::{call, call_named};
 use crate::errors::raise;
-use crate::foreign::{Foreign, call_release, pinned_data_ptr, snapshot_geometry, view_of_storage};
+use crate::foreign::{Foreign, call_release, ensure_strided, pinned_data_ptr, snapshot_geometry, view_of_storage};
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{DimVec, Geometry, ScalarType, shape};
@@ -181,6 +181,7 @@ unsafe extern "C" fn drop_capsule<M: Managed>(capsule: *mut ffi::PyObject) {
 }
 
 fn export<M: Managed>(py: Python<'_>, tensor: Tensor, flags: u64) -> PyResult<Object<'_>> {
+    ensure_strided(&tensor)?;
     let tensor = snapshot_geometry(&tensor);
     let described = described(&tensor)?;
     // The stride of a dimension of one element is arbitrary; libraries that test for contiguity expect 1.

@@ -3,9 +3,9 @@
 #![expect(unsafe_code, reason = "takes over memory that a protocol describes")]
 
 use crate::errors::raise;
-use flambeau_core::{Device, Geometry, ScalarType, Storage, TensorImpl};
+use flambeau_core::{Device, Geometry, Layout, ScalarType, Storage, TensorImpl};
 use flambeau_ops::Tensor;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::RefCell;
@@ -157,8 +157,21 @@ pub(crate) fn snapshot_geometry(tensor: &Tensor) -> Tensor {
     Tensor::from_impl(tensor.impl_().shallow_copy())
 }
 
+/// Refuses tensors of other layouts, which have no memory that another library could read.
+pub(crate) fn ensure_strided(tensor: &Tensor) -> PyResult<()> {
+    if tensor.layout() == Layout::Strided {
+        return Ok(());
+    }
+    let message = format!(
+        "can't convert a tensor of layout {} to memory of another library: call `to_dense()` first",
+        tensor.layout()
+    );
+    Err(PyTypeError::new_err(message))
+}
+
 /// The address of a tensor's elements for another library; the storage is pinned, so that it never moves its bytes.
 pub(crate) fn pinned_data_ptr(tensor: &Tensor) -> PyResult<*mut u8> {
+    ensure_strided(tensor)?;
     let view = tensor.strided_view();
     view.storage().pin().map_err(raise)?;
     // Where there are no elements, the offset may be any number.

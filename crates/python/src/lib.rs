@@ -21,6 +21,7 @@
 //! | `profiler` | what took how long |
 //! | `storage`, `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | `serialization` | files: tensors and plain values, also those that PyTorch wrote |
+//! | `sparse` | sparse tensors |
 //! | `cuda` | NVIDIA GPUs |
 //! | `settings` | seeds, threads, default types |
 //! | `errors`, `objects` | errors as exceptions; objects whose allocation may fail |
@@ -49,6 +50,7 @@ mod serialization;
 mod settings;
 #[cfg(target_os = "linux")]
 mod shared_memory;
+mod sparse;
 mod storage;
 mod tensor;
 mod types;
@@ -90,6 +92,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     buffer::install(module)?;
     storage::install(module)?;
     serialization::install(module)?;
+    sparse::install(module)?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(call::panic_detached, module)?)?;
     generated::BINDINGS.iter().try_for_each(|bindings| call::install(module, bindings))

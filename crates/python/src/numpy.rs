@@ -9,7 +9,7 @@
 
 use crate::call::call;
 use crate::errors::raise;
-use crate::foreign::{Foreign, pinned_data_ptr, release_object, snapshot_geometry, view_of_storage};
+use crate::foreign::{Foreign, ensure_strided, pinned_data_ptr, release_object, snapshot_geometry, view_of_storage};
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{Device, DimVec, ScalarType};
@@ -293,6 +293,7 @@ fn plain(tensor: &Tensor) -> PyResult<Tensor> {
 }
 
 fn ensure_exportable(tensor: &Tensor) -> PyResult<()> {
+    ensure_strided(tensor)?;
     let device = tensor.device();
     if tensor.requires_grad() && flambeau_autograd::is_grad_enabled() {
         Err(PyRuntimeError::new_err(

@@ -4,6 +4,7 @@
 
 use crate::arguments::dtype_of;
 use crate::errors::raise;
+use crate::foreign::ensure_strided;
 use crate::objects;
 use crate::tensor::{PyTensor, wrap};
 use crate::types::PyDevice;
@@ -131,13 +132,14 @@ impl PyStorage {
 #[pymethods]
 impl PyTensor {
     /// A new object for the storage; `untyped_storage` finds the one there is.
-    fn _storage(&self) -> PyStorage {
-        PyStorage(self.tensor().impl_().storage().clone())
+    fn _storage(&self) -> PyResult<PyStorage> {
+        ensure_strided(self.tensor())?;
+        Ok(PyStorage(self.tensor().impl_().storage().clone()))
     }
 
     /// A number that no other living storage has.
-    fn _storage_identity(&self) -> usize {
-        self._storage().identity()
+    fn _storage_identity(&self) -> PyResult<usize> {
+        Ok(self._storage()?.identity())
     }
 }
 

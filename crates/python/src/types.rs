@@ -235,6 +235,16 @@ impl PyDevice {
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct PyLayout(pub(crate) Layout);
 
+/// Every layout that a tensor may have.
+const LAYOUTS: [Layout; 6] = [
+    Layout::Strided,
+    Layout::SparseCoo,
+    Layout::SparseCsr,
+    Layout::SparseCsc,
+    Layout::SparseBsr,
+    Layout::SparseBsc,
+];
+
 #[pymethods]
 impl PyLayout {
     fn __repr__(&self) -> String {
@@ -243,8 +253,11 @@ impl PyLayout {
 
     fn __reduce__(&self) -> &'static str {
         match self.0 {
-            Layout::Sparse => "sparse_coo",
+            Layout::SparseCoo => "sparse_coo",
             Layout::SparseCsr => "sparse_csr",
+            Layout::SparseCsc => "sparse_csc",
+            Layout::SparseBsr => "sparse_bsr",
+            Layout::SparseBsc => "sparse_bsc",
             _ => "strided",
         }
     }
@@ -338,6 +351,9 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let object = PyMemoryFormat(format);
         module.add(object.__reduce__(), object)?;
     }
-    module.add("strided", PyLayout(Layout::Strided))?;
+    for layout in LAYOUTS {
+        let object = PyLayout(layout);
+        module.add(object.__reduce__(), object)?;
+    }
     module.add("default_generator", PyGenerator(Generator::default_cpu().clone()))
 }

@@ -125,3 +125,17 @@ def test_digits_without_scikit_learn(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(SystemExit, match="pip install scikit-learn"):
         example("digits").digits()
+
+
+@pytest.mark.parametrize(
+    "name, arguments",
+    [
+        ("gcn", "--nodes 400 --degree 6 --features 8 --steps 20"),
+        ("recommender", "--users 300 --items 200 --batch 64 --steps 20 --factors 4"),
+    ],
+)
+def test_sparse_programs_learn(name, arguments, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [name, *arguments.split()])
+    example(name).main()
+    losses = [float(line.split("loss ")[1].split(",")[0]) for line in capsys.readouterr().out.splitlines() if "loss " in line]
+    assert losses[-1] < losses[0]

@@ -156,9 +156,9 @@ def test_install_and_uninstall_change_names_only():
         flambeau.torch.install()
         flambeau.torch.install()
         import torch
-        assert torch.zeros is flambeau.zeros and str(flambeau.int64) == "torch.int64" and hasattr(torch.Tensor, "sparse_mask")
+        assert torch.zeros is flambeau.zeros and str(flambeau.int64) == "torch.int64" and hasattr(torch.Tensor, "const_data_ptr")
         flambeau.torch.uninstall()
-        assert str(flambeau.int64) == "flambeau.int64" and not flambeau.torch.is_installed() and not hasattr(flambeau.Tensor, "sparse_mask")
+        assert str(flambeau.int64) == "flambeau.int64" and not flambeau.torch.is_installed() and not hasattr(flambeau.Tensor, "const_data_ptr")
         """,
         before=("-c",),
     )

@@ -40,12 +40,18 @@ fn sum_of(sum: Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
         return ops::add_tensor(&sum, &grad, Scalar::Int(1));
     }
     if can_write(&sum) {
-        accumulate_(&sum, &grad)?;
-        return Ok(sum);
+        match accumulate_(&sum, &grad) {
+            Ok(()) => return Ok(sum),
+            Err(_) if sum.layout() != grad.layout() => {}
+            Err(error) => return Err(error),
+        }
     }
     if can_write(&grad) {
-        accumulate_(&grad, &sum)?;
-        return Ok(grad);
+        match accumulate_(&grad, &sum) {
+            Ok(()) => return Ok(grad),
+            Err(_) if sum.layout() != grad.layout() => {}
+            Err(error) => return Err(error),
+        }
     }
     ops::add_tensor(&sum, &grad, Scalar::Int(1))
 }

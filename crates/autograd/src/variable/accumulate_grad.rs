@@ -7,7 +7,9 @@ use crate::factory;
 use crate::graph::gradients::Gradients;
 use crate::graph::hooks::{NodeHooks, Retaining};
 use crate::graph::node::{Context, Node, NodeHeader, NodePtr, new_node};
-use flambeau_core::{Geometry, IntrusivePtr, Result, Scalar, TensorImpl, WeakIntrusivePtr, ensure, shape};
+use flambeau_core::{
+    Geometry, IntrusivePtr, Layout, Result, Scalar, TensorImpl, WeakIntrusivePtr, ensure, shape,
+};
 use flambeau_ops::native::pointwise::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};
 use std::sync::Arc;
@@ -102,7 +104,16 @@ fn accumulate(leaf: &Tensor, variable: &Variable, grad: Tensor, create_graph: bo
         let before = variable.state.lock().grad.clone();
         match (&before, &first) {
             (Some(before), Some(grad)) if !create_graph && !alias::refuses_kernels(before, grad) => {
-                return accumulate_(before, grad);
+                match accumulate_(before, grad) {
+                    // A dense gradient cannot be added to a sparse one in place.
+                    Err(_) if before.layout() != grad.layout() && before.layout() != Layout::Strided => {
+                        let sum = ops::add_tensor(grad, before, Scalar::Int(1))?;
+                        let before = variable.state.lock().grad.replace(sum);
+                        drop(before);
+                        return Ok(());
+                    }
+                    result => return result,
+                }
             }
             (Some(before), Some(grad)) => {
                 let sum = ops::add_tensor(before, grad, Scalar::Int(1))?;
@@ -134,7 +145,7 @@ fn own(leaf: &Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
     if can_steal(leaf, &grad, create_graph) {
         return Ok(grad);
     }
-    if alias::is_wrapper(&grad) {
+    if alias::is_wrapper(&grad) || grad.layout() != Layout::Strided {
         return ops::clone(&grad, None);
     }
     let copy = if shape::is_non_overlapping_and_dense(leaf.sizes(), leaf.strides()) {
@@ -182,6 +193,7 @@ fn keep_grad(tensor: &Tensor, grad: &Tensor, create_graph: bool) -> Result<()> {
     let now = match before {
         Some(before) => ops::add_tensor(&before, grad, Scalar::Int(1))?,
         None if create_graph || alias::is_wrapper(grad) => ops::clone(grad, None)?,
+        None if grad.layout() != Layout::Strided => ops::clone(grad, None)?,
         None => {
             let copy = factory::empty(grad.sizes(), grad.dtype(), grad.device())?;
             ops::copy_(&copy, grad, false)?;

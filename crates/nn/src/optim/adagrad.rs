@@ -1,6 +1,7 @@
 //! Adagrad: steps scaled by the sum of all squared gradients.
 
 use super::group::{Field, Hyper, Needs, ParamState, Scratch, advance, check_at_least_zero, state_tensor};
+use super::sparse_rows::rows_of;
 use flambeau_core::Result;
 use flambeau_ops::{Tensor, ops};
 
@@ -62,12 +63,20 @@ fn update(
     state: &mut ParamState,
     scratch: &Scratch,
 ) -> Result<()> {
-    let grad = scratch.gradient(param, grad, options.maximize, options.weight_decay)?;
+    let sparse = rows_of(&grad, options.maximize, options.weight_decay)?;
     let rate = options.lr / (1.0 + (advance(state)? - 1.0) * options.lr_decay);
     let sum = state_tensor(state, "sum")?;
     if scratch.is_created(&sum) {
         ops::fill__scalar(&sum, options.initial_accumulator_value.into())?;
     }
+    if let Some((index, values)) = sparse {
+        ops::index_put_(&sum, &index, &ops::mul_tensor(&values, &values)?, true)?;
+        let divisor = ops::sqrt(&ops::index_tensor(&sum, &index)?)?;
+        let divisor = ops::add_scalar(&divisor, options.eps.into(), 1.into())?;
+        let change = ops::mul_scalar(&ops::div_tensor(&values, &divisor)?, (-rate).into())?;
+        return ops::index_put_(param, &index, &change, true);
+    }
+    let grad = scratch.gradient(param, grad, options.maximize, options.weight_decay)?;
     ops::addcmul_(&sum, &grad, &grad, 1.into())?;
     let divisor = scratch.buffer(param, (NEEDS.scratch_count)(options) - 1)?;
     ops::sqrt_out(&sum, &divisor)?;

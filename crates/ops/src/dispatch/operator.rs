@@ -270,7 +270,13 @@ impl Table {
                 keys = keys.without(key.into());
                 continue;
             }
-            if key.is_backend() || key.is_layout() || key == DispatchKey::Autograd {
+            if key.is_layout() {
+                bail!(
+                    NotImplemented(self.name),
+                    "there is no kernel for tensors of the layout {key}; call `to_dense()` first"
+                );
+            }
+            if key.is_backend() || key == DispatchKey::Autograd {
                 bail!(NotImplemented(self.name), "there is no kernel for {key}");
             }
             self.skipped.fetch_or(DispatchKeySet::of(key).bits(), Ordering::Relaxed);

@@ -23,9 +23,13 @@ mod complex;
 mod complex_views;
 mod constant_pad;
 mod convolution;
+mod coo;
 mod copy;
 mod cov_corrcoef;
 mod cross_vecdot;
+mod csr_matmul;
+mod csr_mm;
+mod csr_solve;
 mod cummax_cummin;
 mod cumsum_cumprod;
 mod det;
@@ -78,6 +82,7 @@ mod norms;
 mod padding;
 mod pinv;
 mod pixel_shuffle;
+mod pointers;
 mod poisson_binomial;
 mod pooling;
 mod pow;
@@ -131,9 +136,13 @@ pub use complex::*;
 pub use complex_views::*;
 pub use constant_pad::*;
 pub use convolution::*;
+pub use coo::*;
 pub use copy::*;
 pub use cov_corrcoef::*;
 pub use cross_vecdot::*;
+pub use csr_matmul::*;
+pub use csr_mm::*;
+pub use csr_solve::*;
 pub use cummax_cummin::*;
 pub use cumsum_cumprod::*;
 pub use det::*;
@@ -186,6 +195,7 @@ pub use norms::*;
 pub use padding::*;
 pub use pinv::*;
 pub use pixel_shuffle::*;
+pub use pointers::*;
 pub use poisson_binomial::*;
 pub use pooling::*;
 pub use pow::*;
@@ -526,6 +536,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &CONVOLUTION_BACKWARD,
     &CONVOLUTION_BACKWARD_OUT,
     &_CONVOLUTION_DOUBLE_BACKWARD,
+    &_COO_ORDER,
+    &_SEGMENT_SUM,
     &COPY_,
     &CLONE,
     &CLONE_OUT,
@@ -548,6 +560,11 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &CROSS_OUT,
     &LINALG_VECDOT,
     &LINALG_VECDOT_OUT,
+    &_CSR_MATMUL_PATTERN,
+    &_CSR_MATMUL_VALUES,
+    &_CSR_MM,
+    &_CSR_SAMPLED_MM,
+    &_CSR_SOLVE,
     &CUMMAX,
     &CUMMAX_OUT,
     &CUMMIN,
@@ -1142,6 +1159,9 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &CHANNEL_SHUFFLE,
     &CHANNEL_SHUFFLE_OUT,
     &NATIVE_CHANNEL_SHUFFLE,
+    &_CONVERT_INDICES_FROM_COO_TO_CSR,
+    &_CONVERT_INDICES_FROM_CSR_TO_COO,
+    &_CSR_TRANSPOSE,
     &POISSON,
     &POISSON_OUT,
     &BINOMIAL,

@@ -3,6 +3,7 @@
 mod debug;
 mod number;
 mod options;
+mod sparse;
 mod summary;
 
 pub use options::{PrintOptions, print_options, set_print_options};
@@ -34,6 +35,9 @@ impl Tensor {
             return text;
         }
         let prefix = "tensor(";
+        if let Some(parts) = self.sparse_parts() {
+            return sparse::text(self, &parts, prefix, options).unwrap_or_else(|e| format!("{prefix}<{e}>)"));
+        }
         let values = self.values_text(prefix.len(), options).unwrap_or_else(|e| format!("<{e}>"));
         append(format!("{prefix}{values}"), &self.suffixes(), prefix.len(), options.linewidth)
     }
@@ -91,14 +95,25 @@ fn tuple(sizes: &[i64]) -> String {
 }
 
 /// Appends the suffixes to the text, on a new line where they do not fit the last.
-fn append(mut text: String, suffixes: &[String], indent: usize, linewidth: usize) -> String {
+fn append(text: String, suffixes: &[String], indent: usize, linewidth: usize) -> String {
+    append_from(text, suffixes, indent, linewidth, false)
+}
+
+/// The same; the first suffix is on a new line in any case if `force_newline`.
+fn append_from(
+    mut text: String,
+    suffixes: &[String],
+    indent: usize,
+    linewidth: usize,
+    mut force_newline: bool,
+) -> String {
     // PyTorch counts two characters more than the line has, or one where it is not the first.
     let mut last_line = match text.rfind('\n') {
         Some(newline) => text.len() - newline + 1,
         None => text.len() + 2,
     };
     for suffix in suffixes {
-        if last_line + suffix.len() + 2 > linewidth {
+        if std::mem::take(&mut force_newline) || last_line + suffix.len() + 2 > linewidth {
             text += &format!(",\n{:indent$}{suffix}", "");
             last_line = indent + suffix.len();
         } else {

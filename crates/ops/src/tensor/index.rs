@@ -3,7 +3,7 @@
 use super::Tensor;
 use super::arithmetic::Operand;
 use crate::ops;
-use flambeau_core::{Error, Result, ensure};
+use flambeau_core::{Error, Layout, Result, ensure};
 use smallvec::{SmallVec, smallvec};
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -226,6 +226,12 @@ impl Tensor {
     /// # Ok::<(), flambeau_ops::Error>(())
     /// ```
     pub fn assign(&self, indices: impl Indices, value: impl Operand) -> Result<&Tensor> {
+        ensure!(
+            self.layout() == Layout::Strided,
+            NotImplemented("assign"),
+            "elements of a tensor of layout {} cannot be assigned, since its slices are copies",
+            self.layout()
+        );
         value.write_into(&self.i(indices)?).map_err(|e| e.in_operator("assign"))?;
         Ok(self)
     }

@@ -147,7 +147,7 @@ fn operators_defined_at_run_time() {
 fn a_layout_has_its_own_kernels_and_no_others() {
     let sizes = [2i64, 3];
     let tensor = TensorImpl::from_parts(Parts {
-        layout: Layout::Sparse,
+        layout: Layout::SparseCoo,
         device: Device::CPU,
         dtype: ScalarType::F32,
         sizes: sizes.as_slice().into(),
@@ -155,7 +155,7 @@ fn a_layout_has_its_own_kernels_and_no_others() {
         elements: Box::new(7.0f32),
     });
     let sparse = Tensor::from_impl(tensor.unwrap());
-    assert_eq!((sparse.sizes(), sparse.layout(), sparse.device()), (&sizes[..], Layout::Sparse, Device::CPU));
+    assert_eq!((sparse.sizes(), sparse.layout(), sparse.device()), (&sizes[..], Layout::SparseCoo, Device::CPU));
     let error = ops::add_tensor(&sparse, &sparse, 1.into()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotImplemented);
     assert!(error.to_string().contains("add.Tensor") && error.to_string().contains("Sparse"), "{error}");

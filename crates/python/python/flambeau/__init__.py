@@ -14,14 +14,16 @@ from ._flambeau import *  # type: ignore[assignment] # noqa: F403
 from ._flambeau import __version__ as __version__, _fft as _fft, _linalg as _linalg, _nn as _nn, _special as _special
 from ._size import Size as Size
 from ._modes import enable_grad as enable_grad, inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled
-from . import _copying, _default_device, _exchange, _functions, _methods, _overrides
+from . import _copying, _default_device, _exchange, _functions, _methods, _overrides, _sparse
 from ._exchange import *  # noqa: F403
 from ._functions import *  # noqa: F403
+from ._sparse import *  # noqa: F403
 from ._default_device import get_default_device as get_default_device, set_default_device as set_default_device
 from ._limits import finfo as finfo, iinfo as iinfo
 from . import autograd as autograd, fft as fft, linalg as linalg, special as special
 
 _methods.install(Tensor)  # noqa: F405
+_sparse.install(Tensor)  # noqa: F405
 _exchange.install(Tensor)  # noqa: F405
 _copying.install(Tensor, UntypedStorage)  # noqa: F405
 _overrides.install(Tensor)  # noqa: F405
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from . import amp as amp, array_api as array_api, cuda as cuda, distributions as distributions, masked as masked
     from . import random as random, signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, ops as ops, optim as optim, profiler as profiler
-    from . import quasirandom as quasirandom, utils as utils
+    from . import quasirandom as quasirandom, sparse as sparse, utils as utils
     from .func import vmap as vmap
     from .linalg._lobpcg import lobpcg as lobpcg
     from .serialization import load as load, save as save
@@ -57,6 +59,7 @@ _MODULES = (
     "quasirandom",
     "random",
     "signal",
+    "sparse",
     "testing",
     "torch",
     "utils",

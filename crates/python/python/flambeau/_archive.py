@@ -12,7 +12,7 @@ import zipfile
 from collections import Counter, OrderedDict, defaultdict, deque
 
 import flambeau
-from flambeau import Size, Tensor
+from flambeau import Size, Tensor, _sparse
 from flambeau._methods import TYPE_NAMES
 
 TYPE_CHECKING = False
@@ -74,6 +74,8 @@ class _Pickler(_PurePickler):  # type: ignore[misc]
             return None
         if isinstance(obj, flambeau.dtype):
             return self.save(_Global("torch", _short(obj)))
+        if isinstance(obj, _Layout):
+            return self.save_reduce(_Global("torch.serialization", "_get_layout"), (obj.name,))
         if type(obj) is flambeau.device or type(obj) is Size or isinstance(obj, Tensor):
             memo = self.memo.get(id(obj))
             if memo is not None:
@@ -94,12 +96,20 @@ class _Pickler(_PurePickler):  # type: ignore[misc]
         if type(obj) is not Tensor:
             plain = self._kept(obj.detach().as_subclass(Tensor))
             return _Global("torch._tensor", "_rebuild_from_type_v2"), (_rebuilt, type(obj), (plain,), dict(obj.__dict__))
+        if _sparse.is_layout(obj):
+            return self._sparse_recipe(obj)
         storage = self._storage(obj)
         geometry = obj.storage_offset(), tuple(obj.shape), obj.stride()
         arguments: tuple[Any, ...] = (storage, *geometry, obj.requires_grad, OrderedDict())
         if storage.kind == BYTES:
             return _Global("torch._utils", "_rebuild_tensor_v3"), (*arguments, obj.dtype)
         return _Global("torch._utils", "_rebuild_tensor_v2"), arguments
+
+    def _sparse_recipe(self, obj: Any) -> tuple[Any, Any]:
+        """As PyTorch writes it: layout and parts. `requires_grad` is not kept, as there."""
+        layout, parts = _sparse.recipe(obj)[1][:2]
+        name = self._kept(_Layout(f"torch.{str(layout).split('.')[-1]}"))
+        return _Global("torch._utils", "_rebuild_sparse_tensor"), (name, self._kept(tuple(map(self._kept, parts))))
 
     def _kept(self, obj: Any) -> Any:
         self._made.append(obj)
@@ -122,6 +132,22 @@ class _Pickler(_PurePickler):  # type: ignore[misc]
         self.write(pickle.REDUCE)
         if named.get("obj") is not None:
             self.memoize(named["obj"])
+
+
+class _Layout:
+    """A layout, which an archive has by PyTorch's name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _get_layout(name: str) -> Any:
+    """The layout of a name; others are refused, since the name comes from a file."""
+    known = ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
+    short = str(name).removeprefix("torch.")
+    if short not in known:
+        raise pickle.UnpicklingError(f"expected the name of a layout but got {name!r}")
+    return getattr(flambeau, short)
 
 
 def _rebuilt(tensor: Tensor) -> Tensor:
@@ -183,6 +209,8 @@ KNOWN: dict[tuple[str, str], Any] = {
     ("torch.storage", BYTES): BYTES,
     ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
     ("torch._tensor", "_rebuild_from_type_v2"): _rebuild_from_type,
+    ("torch._utils", "_rebuild_sparse_tensor"): _sparse.rebuilt,
+    ("torch.serialization", "_get_layout"): _get_layout,
     ("flambeau._archive", "_rebuilt"): _rebuilt,
     ("torch", "Size"): Size,
     ("torch", "device"): flambeau.device,

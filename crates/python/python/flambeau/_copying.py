@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _dispatch, _flambeau
+from . import _dispatch, _flambeau, _sparse
 from ._flambeau import Tensor, UntypedStorage
 
 TYPE_CHECKING = False
@@ -91,6 +91,8 @@ def _rebuild_object(build, cls, arguments, state):
 
 def _recipe(self, storage):
     """The function and arguments that rebuild the tensor on its storage, or on a copy of that."""
+    if _sparse.is_layout(self):
+        return _sparse.recipe(self)
     if self.is_meta:
         return _rebuild_meta, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     geometry = tuple(self.shape), self.stride(), self.storage_offset()
@@ -115,7 +117,12 @@ def __reduce_ex__(self, protocol):
     """Elements, geometry, `requires_grad` and attributes; no history and no gradient."""
     if _flambeau._is_wrapper(self):
         return _dispatch.reduce_wrapper(self, _state(self))
-    return _whole_recipe(self, self.untyped_storage(), _state(self))
+    return _whole_recipe(self, _storage_of(self), _state(self))
+
+
+def _storage_of(self):
+    """The storage; sparse tensors consist of others, which have storages."""
+    return None if _sparse.is_layout(self) else self.untyped_storage()
 
 
 def __copy__(self):
@@ -123,7 +130,7 @@ def __copy__(self):
     if _flambeau._is_wrapper(self):
         build, arguments = _dispatch.reduce_wrapper(self, _state(self))
         return build(*arguments)
-    build, arguments = _whole_recipe(self, self.untyped_storage(), _state(self))
+    build, arguments = _whole_recipe(self, _storage_of(self), _state(self))
     return build(*arguments)
 
 
@@ -139,8 +146,10 @@ def __deepcopy__(self, memo):
         return memo[id(self)]
     if _flambeau._is_wrapper(self):
         return _dispatch.copy_wrapper(self, memo)
-    storage = None if self.is_meta else deepcopy(self.untyped_storage(), memo)
+    storage = None if self.is_meta else deepcopy(_storage_of(self), memo)
     build, arguments = _whole_recipe(self, storage, {})
+    if _sparse.is_layout(self):
+        arguments = deepcopy(arguments, memo)
     made = memo[id(self)] = build(*arguments)
     if self.grad is not None:
         made.grad = deepcopy(self.grad, memo)

@@ -284,7 +284,7 @@ def install(tensor):
     """Puts the methods on the class."""
     for method in (cuda, pin_memory, is_pinned, fill_diagonal_, apply_, map_, new, storage, storage_type):
         setattr(tensor, method.__name__, method)
-    for name in ("is_xpu", "is_mps", "is_nested", "is_mkldnn", "is_sparse_csr", "is_mtia", "is_hpu", "is_xla", "is_ipu", "is_maia"):
+    for name in ("is_xpu", "is_mps", "is_nested", "is_mkldnn", "is_mtia", "is_hpu", "is_xla", "is_ipu", "is_maia"):
         setattr(tensor, name, property(_false))
     for method in (__init__, __rlshift__, __rrshift__, __reversed__, get_device, new_tensor, set_, is_conj, is_neg):
         setattr(tensor, method.__name__, method)

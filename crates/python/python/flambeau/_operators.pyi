@@ -59,6 +59,10 @@ class _a_tau(NamedTuple):
     a: Tensor
     tau: Tensor
 
+class _crow_col(NamedTuple):
+    crow: Tensor
+    col: Tensor
+
 class _eigenvalues_eigenvectors(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -79,6 +83,11 @@ class _min_max(NamedTuple):
     min: Tensor
     max: Tensor
 
+class _order_starts_groups(NamedTuple):
+    order: Tensor
+    starts: Tensor
+    groups: Tensor
+
 class _output_buffer(NamedTuple):
     output: Tensor
     buffer: Tensor
@@ -96,6 +105,11 @@ class _output_total_weight_max_score_log_sum(NamedTuple):
     total_weight: Tensor
     max_score: Tensor
     log_sum: Tensor
+
+class _pointers_rows_order(NamedTuple):
+    pointers: Tensor
+    rows: Tensor
+    order: Tensor
 
 class _result_LU_pivots(NamedTuple):
     result: Tensor
@@ -1873,6 +1887,16 @@ def i0_(input: Tensor) -> Tensor: ...
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = ..., eps: float = ..., keepdim: bool = ...) -> Tensor: ...
+def _coo_order(indices: Tensor, size: Sequence[int]) -> _order_starts_groups: ...
+def _segment_sum(values: Tensor, order: Tensor | None, starts: Tensor, groups: Tensor) -> Tensor: ...
+def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = ...) -> Tensor: ...
+def _convert_indices_from_csr_to_coo(crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = ..., transpose: bool = ...) -> Tensor: ...
+def _csr_transpose(crow: Tensor, col: Tensor, columns: int) -> _pointers_rows_order: ...
+def _csr_mm(crow: Tensor, col: Tensor, values: Tensor, dense: Tensor) -> Tensor: ...
+def _csr_sampled_mm(crow: Tensor, col: Tensor, mat1: Tensor, mat2: Tensor) -> Tensor: ...
+def _csr_matmul_pattern(crow1: Tensor, col1: Tensor, crow2: Tensor, col2: Tensor, columns: int) -> _crow_col: ...
+def _csr_matmul_values(crow1: Tensor, col1: Tensor, values1: Tensor, crow2: Tensor, col2: Tensor, values2: Tensor, crow: Tensor, col: Tensor, columns: int) -> Tensor: ...
+def _csr_solve(crow: Tensor, col: Tensor, values: Tensor, rhs: Tensor, upper: bool, unitriangular: bool) -> Tensor: ...
 
 class _fft:
     @staticmethod

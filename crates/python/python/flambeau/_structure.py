@@ -7,7 +7,7 @@ import reprlib
 from collections import OrderedDict
 
 import flambeau
-from flambeau import Size, Tensor
+from flambeau import Size, Tensor, _sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ DTYPES = {
 
 def is_flat(value: Any) -> bool:
     """Whether it is a dict of tensors, which needs no description of its structure."""
-    return isinstance(value, dict) and all(isinstance(x, Tensor) and isinstance(name, str) for name, x in value.items())
+    return isinstance(value, dict) and all(_is_strided(x) and isinstance(name, str) for name, x in value.items())
+
+
+def _is_strided(value: Any) -> bool:
+    return isinstance(value, Tensor) and not _sparse.is_layout(value)
 
 
 class Flattened:
@@ -59,6 +63,9 @@ class Flattened:
     def _tree(self, value: Any, path: tuple[str, ...]) -> Any:
         if value is None or type(value) in (bool, int, float, str):
             return value
+        if isinstance(value, Tensor) and _sparse.is_layout(value):
+            layout, parts = _sparse.recipe(value)[1][:2]
+            return {"sparse": [str(layout).split(".")[-1], *(self._tree(part, (*path, str(i))) for i, part in enumerate(parts))]}
         if isinstance(value, Tensor):
             return {"tensor": self._name(value, path)}
         if isinstance(value, flambeau.dtype):
@@ -103,6 +110,8 @@ def _value(tree: Any, tensors: dict[str, Tensor]) -> Any:
         raise ValueError(f"expected the items of a {kind} but got {_shown(content)}")
     if kind == "size":
         return _size(content)
+    if kind == "sparse":
+        return _sparse_tensor(content, tensors)
     for name, sequence in SEQUENCES:
         if kind == name:
             return sequence(_value(item, tensors) for item in content)
@@ -110,6 +119,26 @@ def _value(tree: Any, tensors: dict[str, Tensor]) -> Any:
         if kind == name:
             return mapping(_item(item, tensors) for item in content)
     raise ValueError(f"expected a kind of value that is known here but got {_shown(kind)}")
+
+
+def _sparse_tensor(content: list[Any], tensors: dict[str, Tensor]) -> Tensor:
+    """A sparse tensor of its layout and parts, which are checked."""
+    layouts = ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
+    if len(content) != 5 or content[0] not in layouts:
+        raise ValueError(f"expected a sparse layout and four parts but got {_shown(content)}")
+    parts = [_value(part, tensors) for part in content[1:]]
+    fits = isinstance(parts[0], Tensor) and isinstance(parts[1], Tensor)
+    if content[0] == "sparse_coo":
+        fits = fits and _are_sizes(parts[2]) and isinstance(parts[3], bool)
+    else:
+        fits = fits and isinstance(parts[2], Tensor) and _are_sizes(parts[3])
+    if not fits:
+        raise ValueError(f"expected the parts of a tensor of layout {content[0]} but got {_shown(content)}")
+    return _sparse.rebuilt(getattr(flambeau, content[0]), parts)
+
+
+def _are_sizes(value: Any) -> bool:
+    return isinstance(value, tuple) and all(type(size) is int for size in value)
 
 
 def _named(kind: str, name: Any, known: dict[str, Any]) -> Any:

@@ -19,9 +19,13 @@ mod complex;
 mod complex_views;
 mod constant_pad;
 mod convolution;
+mod coo;
 mod copy;
 mod cov_corrcoef;
 mod cross_vecdot;
+mod csr_matmul;
+mod csr_mm;
+mod csr_solve;
 mod cummax_cummin;
 mod cumsum_cumprod;
 mod det;
@@ -74,6 +78,7 @@ mod norms;
 mod padding;
 mod pinv;
 mod pixel_shuffle;
+mod pointers;
 mod poisson_binomial;
 mod pooling;
 mod pow;
@@ -131,9 +136,13 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     complex_views::BINDINGS,
     constant_pad::BINDINGS,
     convolution::BINDINGS,
+    coo::BINDINGS,
     copy::BINDINGS,
     cov_corrcoef::BINDINGS,
     cross_vecdot::BINDINGS,
+    csr_matmul::BINDINGS,
+    csr_mm::BINDINGS,
+    csr_solve::BINDINGS,
     cummax_cummin::BINDINGS,
     cumsum_cumprod::BINDINGS,
     det::BINDINGS,
@@ -186,6 +195,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     padding::BINDINGS,
     pinv::BINDINGS,
     pixel_shuffle::BINDINGS,
+    pointers::BINDINGS,
     poisson_binomial::BINDINGS,
     pooling::BINDINGS,
     pow::BINDINGS,

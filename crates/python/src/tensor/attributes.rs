@@ -152,7 +152,7 @@ impl PyTensor {
 
     #[getter]
     fn is_sparse(&self) -> bool {
-        self.tensor.layout() == flambeau_core::Layout::Sparse
+        self.tensor.layout() == flambeau_core::Layout::SparseCoo
     }
 
     fn is_same_size(&self, other: &Bound<'_, PyTensor>) -> bool {

@@ -8,7 +8,7 @@ use crate::errors::raise;
 use crate::numpy;
 use flambeau_autograd::Autograd;
 use flambeau_core::sizes_and_strides::MAX_DIMS;
-use flambeau_core::{Device, DimVec, Element, Scalar, ScalarType, default_dtype, fallible, shape};
+use flambeau_core::{Device, DimVec, Element, Layout, Scalar, ScalarType, default_dtype, fallible, shape};
 use flambeau_ops::{Tensor, dispatch_all_types, ops};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -161,7 +161,7 @@ fn from_data_or_array(data: &Object<'_>, device: Option<Device>) -> PyResult<Ten
 
 /// The same elements, in a tensor that autograd takes for a new one.
 pub(crate) fn without_history(tensor: &Tensor) -> PyResult<Tensor> {
-    if dispatch::is_wrapper(tensor) {
+    if dispatch::is_wrapper(tensor) || tensor.layout() != Layout::Strided {
         return ops::detach(tensor).map_err(raise);
     }
     let same = tensor.impl_().alias(tensor.sizes(), tensor.strides(), tensor.storage_offset());

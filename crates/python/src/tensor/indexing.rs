@@ -4,7 +4,7 @@ use super::{PyTensor, construct, tensor_in, wrap};
 use crate::arguments::{LARGE, is_number, scalar_of};
 use crate::call::run;
 use crate::errors::raise;
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::{Layout, Result, ScalarType};
 use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -32,6 +32,9 @@ impl PyTensor {
     fn __setitem__<'py>(slf: &Bound<'py, Self>, index: &Object<'py>, value: &Object<'py>) -> PyResult<()> {
         slf.get().write(value, || {
             let (py, tensor) = (slf.py(), slf.get().peek());
+            if tensor.layout() != Layout::Strided {
+                return Err(PyTypeError::new_err("Cannot assign to a sparse tensor: its slices are copies"));
+            }
             let parsed = ParsedIndex::parse(tensor, index)?;
             if parsed.indices.is_empty() {
                 return assign(py, &parsed.view, value);

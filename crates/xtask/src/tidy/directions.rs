@@ -63,7 +63,7 @@ const AUTOGRAD: Crate = Crate {
     name: "autograd",
     folder: "crates/autograd/src/",
     layers: &[
-        &["alias", "anomaly", "batched", "grad_mode", "spin_lock"],
+        &["alias", "anomaly", "batched", "variable/layout_parts", "grad_mode", "spin_lock"],
         &["factory"],
         &["graph/gradients", "graph/live", "graph/saved"],
         &["graph/hooks"],
@@ -99,6 +99,7 @@ const OPS: Crate = Crate {
             "tensor/foreign",
             "tensor/offsets",
             "tensor/buffer_reuse",
+            "tensor/sparse",
         ],
         &[
             "tensor/accessor",
@@ -327,6 +328,14 @@ const OPS: Crate = Crate {
             "native/nn/pooling/avg_pool",
             "native/nn/pooling/max_pool",
             "native/reduce/median_mode",
+            "native/sparse/arguments",
+        ],
+        &[
+            "native/sparse/coo",
+            "native/sparse/csr_matmul",
+            "native/sparse/csr_mm",
+            "native/sparse/csr_solve",
+            "native/sparse/pointers",
         ],
         &[
             "native/index/nonzero",

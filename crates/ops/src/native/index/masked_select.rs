@@ -11,7 +11,7 @@ use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure, shape};
 
-pub(super) fn refuse_meta(name: &str, tensor: &Tensor) -> Result<()> {
+pub(crate) fn refuse_meta(name: &str, tensor: &Tensor) -> Result<()> {
     ensure!(
         !tensor.device().is_meta(),
         NotImplemented(name),

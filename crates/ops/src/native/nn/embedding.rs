@@ -7,8 +7,9 @@ use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::index::dim_index;
 use crate::native::index::dim_index::long_index;
 use crate::structured::TensorSpec;
+use crate::tensor::sparse::SparseParts;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
-use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible};
+use flambeau_core::{DimVec, Layout, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible};
 
 /// The rows of `weight` that `indices` name: each index is replaced by a row.
 pub fn embedding(
@@ -16,10 +17,9 @@ pub fn embedding(
     indices: &Tensor,
     _padding_idx: i64,
     _scale_grad_by_freq: bool,
-    sparse: bool,
+    _sparse: bool,
 ) -> Result<Tensor> {
     const NAME: &str = "embedding";
-    ensure!(!sparse, NotImplemented(NAME, "sparse"), "sparse gradients are not implemented");
     ensure!(weight.dim() == 2, Shape(NAME, "weight"), "'weight' must be 2-D but got {}-D", weight.dim());
     let indices = long_index(NAME, indices)?;
     let mut sizes = DimVec::from_slice(indices.sizes());
@@ -54,8 +54,35 @@ pub fn embedding_backward(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    ensure!(!sparse, NotImplemented("embedding_backward", "sparse"), "sparse gradients are not implemented");
-    ops::embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
+    if !sparse {
+        return ops::embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq);
+    }
+    const NAME: &str = "embedding_backward";
+    ensure!(
+        !scale_grad_by_freq,
+        InvalidArgument(NAME, "scale_grad_by_freq"),
+        "scale_grad_by_freq is not supported with sparse gradients"
+    );
+    let width = grad.sizes().last().copied().unwrap_or(1);
+    let rows = ops::reshape(&ops::to_dtype(indices, ScalarType::I64, false, false, None)?, &[1, -1])?;
+    sparse_rows(&rows, &ops::reshape(grad, &[rows.numel(), width])?, num_weights, padding_idx)
+}
+
+/// A coalesced sparse matrix of `num_weights` rows, where row `rows[0][i]` is the sum of all such `grad[i]`, except for `padding_idx`.
+fn sparse_rows(rows: &Tensor, grad: &Tensor, num_weights: i64, padding_idx: i64) -> Result<Tensor> {
+    let (mut rows, mut grad) = (rows.clone(), grad.clone());
+    if padding_idx >= 0 {
+        let used = ops::reshape(&ops::nonzero(&ops::ne_scalar(&rows, Scalar::Int(padding_idx))?)?, &[-1, 2])?;
+        let used = ops::select_int(&used, 1, 1)?;
+        (rows, grad) = (ops::index_select(&rows, 1, &used)?, ops::index_select(&grad, 0, &used)?);
+    }
+    let (order, starts, groups) = ops::_coo_order(&rows, &[num_weights])?;
+    let values = ops::_segment_sum(&grad, Some(&order), &starts, &groups)?;
+    let first = ops::index_select(&order, 0, &ops::slice_tensor(&starts, 0, None, Some(-1), 1)?)?;
+    let indices = ops::index_select(&rows, 1, &first)?;
+    let sizes = [num_weights, grad.sizes()[1]];
+    let parts = SparseParts::Coo { indices, values, is_coalesced: true };
+    Tensor::from_sparse_parts(Layout::SparseCoo, &sizes, parts)
 }
 
 /// The positions in the list of indices, grouped by the row that the index names: those of row `r` are

@@ -27,11 +27,10 @@ fn bag_count(
     weight: &Tensor,
     indices: &Tensor,
     offsets: &Tensor,
-    (mode, sparse): (BagMode, bool),
+    mode: BagMode,
     per_sample_weights: Option<&Tensor>,
     include_last_offset: bool,
 ) -> Result<i64> {
-    ensure!(!sparse, NotImplemented(NAME, "sparse"), "sparse gradients are not implemented");
     ensure!(weight.dim() == 2, Shape(NAME, "weight"), "'weight' must be 2-D but got {}-D", weight.dim());
     ensure!(
         indices.dim() == 1,
@@ -185,7 +184,7 @@ pub fn _embedding_bag(
     offsets: &Tensor,
     _scale_grad_by_freq: bool,
     mode: i64,
-    sparse: bool,
+    _sparse: bool,
     per_sample_weights: Option<&Tensor>,
     include_last_offset: bool,
     padding_idx: i64,
@@ -193,8 +192,7 @@ pub fn _embedding_bag(
     let mode = bag_mode(NAME, mode)?;
     let row = |t: &Tensor| ops::clone(t, Some(MemoryFormat::Contiguous));
     let (indices, offsets) = (row(&long_index(NAME, indices)?)?, row(&long_index(NAME, offsets)?)?);
-    let options = (mode, sparse);
-    let count = bag_count(weight, &indices, &offsets, options, per_sample_weights, include_last_offset)?;
+    let count = bag_count(weight, &indices, &offsets, mode, per_sample_weights, include_last_offset)?;
     let scale = per_sample_weights.map(row).transpose()?;
     let columns = weight.sizes()[1];
     let integers = |sizes: &[i64]| TensorSpec::like(&indices, sizes).allocate(NAME);
@@ -364,7 +362,16 @@ pub fn _embedding_bag_backward(
     per_sample_weights: Option<&Tensor>,
     padding_idx: i64,
 ) -> Result<Tensor> {
-    ensure!(!sparse, NotImplemented(NAME, "sparse"), "sparse gradients are not implemented");
+    if sparse {
+        let mode = bag_mode(NAME, mode)?;
+        ensure!(
+            mode != BagMode::Max,
+            InvalidArgument(NAME, "sparse"),
+            "mode='max' does not support sparse gradients"
+        );
+        let rows = row_gradients(grad, offset2bag, bag_size, mode, per_sample_weights)?;
+        return ops::embedding_backward(&rows, indices, num_weights, padding_idx, scale_grad_by_freq, true);
+    }
     ops::_embedding_bag_dense_backward(
         grad,
         indices,
@@ -400,6 +407,18 @@ pub fn _embedding_bag_dense_backward(
         let empty = bag_size.eq_scalar(0)?.unsqueeze(1)?;
         return zeros.scatter_add(0, maximum_indices, &grad.masked_fill(&empty, 0)?);
     }
+    let rows = row_gradients(grad, offset2bag, bag_size, mode, per_sample_weights)?;
+    ops::embedding_dense_backward(&rows, indices, num_weights, padding_idx, scale_grad_by_freq)
+}
+
+/// The gradient of the row of each index, where rows are summed or averaged.
+fn row_gradients(
+    grad: &Tensor,
+    offset2bag: &Tensor,
+    bag_size: &Tensor,
+    mode: BagMode,
+    per_sample_weights: Option<&Tensor>,
+) -> Result<Tensor> {
     let mut rows = grad.index_select(0, offset2bag)?;
     if let Some(scale) = per_sample_weights {
         rows = rows.mul(&scale.unsqueeze(1)?)?;
@@ -408,7 +427,7 @@ pub fn _embedding_bag_dense_backward(
         let count = bag_size.index_select(0, offset2bag)?.clamp_min(Scalar::Int(1))?;
         rows = rows.div(&count.unsqueeze(1)?.to(grad.dtype())?)?;
     }
-    ops::embedding_dense_backward(&rows, indices, num_weights, padding_idx, scale_grad_by_freq)
+    Ok(rows)
 }
 
 /// The gradient of `per_sample_weights` of [`_embedding_bag`]: inner products of a bag's gradient and its rows.

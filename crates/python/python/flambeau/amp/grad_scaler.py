@@ -82,7 +82,7 @@ class GradScaler:
                 if grad.dtype is flambeau.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 grad.mul_(1.0 / self._scale)
-                found = found or not bool(grad.isfinite().all())
+                found = found or not bool((grad._values() if grad.is_sparse else grad).isfinite().all())
         return found
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import flambeau
-from flambeau.optim.optimizer import Optimizer, changes_gradients, refuse, refuse_choices
+from flambeau.optim.optimizer import Optimizer, changes_gradients, refuse, refuse_choices, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Adagrad(Optimizer):
             for param in group["params"]:
                 self.state[param] = self._first_state(param, group)
 
+    _takes_sparse = True
+
     def _is_new(self, param: Tensor, group: Group) -> bool:
         return not self.state.get(param)
 
@@ -71,6 +73,11 @@ class Adagrad(Optimizer):
             state["step"].add_(1)
             rate = float(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
             total = state["sum"]
+            if grad.is_sparse:
+                index, values = rows_of(grad)
+                total.index_put_(index, values * values, accumulate=True)
+                param.index_put_(index, values / total[index].sqrt_().add_(group["eps"]) * -rate, accumulate=True)
+                continue
             total.addcmul_(grad, grad, value=1)
             length = flambeau.sqrt(total, out=self._scratch_tensor(param, -1)).add_(group["eps"])
             param.addcdiv_(grad, length, value=-rate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 
 import flambeau
-from flambeau import _dispatch
+from flambeau import _dispatch, _sparse
 from flambeau.nn.hooks import RemovableHandle, add_hook
 from flambeau.nn.module import clear_grad
 
@@ -60,6 +60,9 @@ class Optimizer:
     memory for, it says by `_first_state(param, group)` and `_scratch_count(group)`: that is had before anything is written, so that a
     step that runs out of memory changes nothing.
     """
+
+    # Whether steps are implemented for sparse gradients.
+    _takes_sparse = False
 
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
         if isinstance(params, flambeau.Tensor):
@@ -191,11 +194,24 @@ class Optimizer:
             grad = param.grad
             if grad is None:
                 continue
+            if _sparse.is_layout(grad):
+                yield param, self._sparse_gradient(grad, group, decay)
+                continue
             if group["maximize"]:
                 grad = flambeau.neg(grad, out=self._scratch_tensor(param, 0))
             if decay != 0:
                 grad = flambeau.add(grad, param, alpha=decay, out=self._scratch_tensor(param, 0))
             yield param, grad
+
+    def _sparse_gradient(self, grad: Tensor, group: Group, decay: float) -> Tensor:
+        """A coalesced sparse gradient, negated to maximise; an error where steps depend on elements that it does not have."""
+        if not self._takes_sparse:
+            name = type(self).__name__
+            raise RuntimeError(f"{name} does not support sparse gradients, please consider SparseAdam instead")
+        if decay != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        grad = grad.coalesce()
+        return -grad if group["maximize"] else grad
 
     def _is_new(self, param: Tensor, group: Group) -> bool:
         """Whether a parameter has no state yet, and needs one."""
@@ -313,6 +329,11 @@ def _fitted(param: Tensor, name: str, value: Any) -> Any:
         return copy.deepcopy(value)
     fits = name == "step" or not param.is_floating_point()
     return value.detach().clone() if fits else value.detach().to(param.dtype, copy=True)
+
+
+def rows_of(grad: Tensor) -> tuple[Any, Tensor]:
+    """The index of the elements that a coalesced sparse gradient has, for tensors of the parameter's sizes, and its values."""
+    return tuple(grad._indices().unbind(0)), grad._values()
 
 
 def refuse(what: str, value: Any, fine: bool | Tensor) -> None:

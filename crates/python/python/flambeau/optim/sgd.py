@@ -52,6 +52,8 @@ class SGD(Optimizer):
         }
         super().__init__(params, defaults)
 
+    _takes_sparse = True
+
     def _update(self, group: Group) -> None:
         rate = -float(group["lr"])
         for param, grad in self._gradients(group, group["weight_decay"]):
@@ -77,4 +79,6 @@ class SGD(Optimizer):
             velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
         if not group["nesterov"]:
             return velocity
+        if grad.is_sparse:
+            return flambeau.add(velocity * momentum, grad)
         return flambeau.add(grad, velocity, alpha=momentum, out=self._scratch_tensor(param, -1))

@@ -1,9 +1,9 @@
-"""Adam for gradients that are sparse tensors, which there are none of: gradients that are 0 are skipped."""
+"""Adam for sparse gradients; of dense ones, the elements that are 0 are skipped."""
 
 from __future__ import annotations
 
 import flambeau
-from flambeau.optim.optimizer import Optimizer, refuse
+from flambeau.optim.optimizer import Optimizer, refuse, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class SparseAdam(Optimizer):
-    """Adam of the elements whose gradient is not 0; all others keep value and state."""
+    """Adam of the elements that a sparse gradient has; all others keep value and state. Of a dense gradient those are the elements that
+    are not 0."""
+
+    _takes_sparse = True
 
     def __init__(
         self,
@@ -44,6 +47,9 @@ class SparseAdam(Optimizer):
         for param, grad in self._gradients(group, 0):
             state = self.state[param]
             state["step"] += 1
+            if grad.is_sparse:
+                self._update_rows(param, grad, group)
+                continue
             there = grad != 0
             mean, square = state["exp_avg"], state["exp_avg_sq"]
             mean.copy_(flambeau.where(there, mean.lerp(grad, 1 - beta1), mean))
@@ -51,3 +57,15 @@ class SparseAdam(Optimizer):
             factor = rate * (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
             change = mean / (square.sqrt().add_(group["eps"]))
             param.add_(flambeau.where(there, change, flambeau.zeros_like(change)), alpha=-factor)
+
+    def _update_rows(self, param: Tensor, grad: Tensor, group: Group) -> None:
+        """A step for the elements of a coalesced gradient."""
+        state, (beta1, beta2) = self.state[param], group["betas"]
+        index, values = rows_of(grad)
+        if values.numel() == 0:
+            return
+        mean, square = state["exp_avg"][index].lerp_(values, 1 - beta1), state["exp_avg_sq"][index]
+        square = square.lerp_(values * values, 1 - beta2)
+        state["exp_avg"][index], state["exp_avg_sq"][index] = mean, square
+        factor = float(group["lr"]) * (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
+        param.index_put_(index, mean.div_(square.sqrt_().add_(group["eps"])).mul_(-factor), accumulate=True)

@@ -21,7 +21,7 @@ REASONS = {
     "torch.nested": "there are no nested tensors",
     "torch.onnx": "there is no exporter of graphs",
     "torch.quantization": "there is no quantisation",
-    "torch.sparse": "there are no sparse tensors yet",
+    "torch.sparse": "there are no semi-structured sparse tensors",
     "torch.xpu": "there are no devices of Intel's",
     "torch._C": "it is a part of PyTorch's C++ library",
     "torch._dynamo": "programs run as they are; there is no compiler",

@@ -18,16 +18,6 @@ REMOVED = {
 }
 
 
-def dense_dim(self: Tensor) -> int:
-    """The number of dimensions: all of them are dense."""
-    return self.dim()
-
-
-def sparse_dim(self: Tensor) -> int:
-    """0: no dimension is sparse."""
-    return 0
-
-
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     """The dimensions from the one with the largest stride to that with the smallest."""
     strides = self.stride()
@@ -53,11 +43,6 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same view of the same storage."""
     same = self.untyped_storage() == tensor.untyped_storage()
     return same and (self.storage_offset(), self.shape, self.stride()) == (tensor.storage_offset(), tensor.shape, tensor.stride())
-
-
-def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
-    """The tensor itself, which is dense."""
-    return self if dtype is None else self.to(dtype)
 
 
 def dequantize(self: Tensor) -> Tensor:
@@ -151,14 +136,6 @@ def _removed(name: str) -> Any:
     return missing
 
 
-def _of_sparse(name: str) -> Any:
-    def missing(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{name} expected sparse coordinate tensor layout but got Strided")
-
-    missing.__name__, missing.__doc__ = name, "RuntimeError, as in PyTorch for a dense tensor."
-    return missing
-
-
 def _volatile(self: Tensor) -> bool:
     """False: `no_grad` has replaced it."""
     return False
@@ -172,12 +149,11 @@ def _grad_dtype(self: Tensor) -> Any:
 def methods() -> dict[str, Any]:
     """The methods and attributes by name."""
     plain = (
-        dense_dim, sparse_dim, dim_order, const_data_ptr, is_nonzero, is_distributed, is_set_to, to_dense, dequantize, map2_, module_load,
+        dim_order, const_data_ptr, is_nonzero, is_distributed, is_set_to, dequantize, map2_, module_load,
         reinforce, resize, resize_as, slice_inverse, swapaxes_, swapdims_, lu, lu_solve, xpu, ipu, mtia,
     )
     found: dict[str, Any] = {method.__name__: method for method in plain}
     found["mtia"] = mtia
     found.update({name: _removed(name) for name in REMOVED})
-    found.update({name: _of_sparse(name) for name in ("coalesce", "is_coalesced", "indices", "values")})
     found.update(volatile=property(_volatile), grad_dtype=property(_grad_dtype), is_vulkan=property(_volatile), name=None)
     return found

@@ -285,6 +285,6 @@ def __getattr__(name: str) -> Any:
 
         if name in dtypes.SIZES:
             return dtypes.of(name)
-        if name in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"):
+        if name == "jagged":
             return dtypes.NoLayout(name)
     raise AttributeError(f"module 'torch' has no attribute '{name}'")

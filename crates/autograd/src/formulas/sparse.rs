@@ -1,0 +1,105 @@
+//! Derivatives of the leaf operators of sparse tensors. Patterns are constants; gradients of values have the pattern of the values.
+
+use flambeau_core::{Result, Scalar};
+use flambeau_ops::{Tensor, ops};
+
+/// A matrix in compressed rows: pointers, columns, values.
+type Csr = (Tensor, Tensor, Tensor);
+
+/// The transpose of a matrix of `columns` columns.
+fn transposed(crow: &Tensor, col: &Tensor, values: &Tensor, columns: i64) -> Result<Csr> {
+    let (pointers, rows, order) = ops::_csr_transpose(crow, col, columns)?;
+    let values = ops::index_select(values, 0, &order)?;
+    Ok((pointers, rows, values))
+}
+
+/// The transpose of a matrix in compressed rows with `columns` columns, times a dense matrix.
+pub fn csr_transposed_mm(
+    crow: &Tensor,
+    col: &Tensor,
+    values: &Tensor,
+    dense: &Tensor,
+    columns: i64,
+) -> Result<Tensor> {
+    let (crow, col, values) = transposed(crow, col, values, columns)?;
+    ops::_csr_mm(&crow, &col, &values, dense)
+}
+
+/// The gradient of the values of the first factor: the gradient times the transpose of the second factor, at the pattern of the first.
+#[expect(clippy::too_many_arguments, reason = "three patterns")]
+pub fn csr_matmul_first_backward(
+    grad: &Tensor,
+    crow1: &Tensor,
+    col1: &Tensor,
+    crow2: &Tensor,
+    col2: &Tensor,
+    values2: &Tensor,
+    crow: &Tensor,
+    col: &Tensor,
+    columns: i64,
+) -> Result<Tensor> {
+    let inner = crow2.numel() - 1;
+    let (crow2, col2, values2) = transposed(crow2, col2, values2, columns)?;
+    ops::_csr_matmul_values(crow, col, grad, &crow2, &col2, &values2, crow1, col1, inner)
+}
+
+/// The gradient of the values of the second factor: the transpose of the first factor times the gradient, at the pattern of the second.
+#[expect(clippy::too_many_arguments, reason = "three patterns")]
+pub fn csr_matmul_second_backward(
+    grad: &Tensor,
+    crow1: &Tensor,
+    col1: &Tensor,
+    values1: &Tensor,
+    crow2: &Tensor,
+    col2: &Tensor,
+    crow: &Tensor,
+    col: &Tensor,
+    columns: i64,
+) -> Result<Tensor> {
+    let (crow1, col1, values1) = transposed(crow1, col1, values1, crow2.numel() - 1)?;
+    ops::_csr_matmul_values(&crow1, &col1, &values1, crow, col, grad, crow2, col2, columns)
+}
+
+/// The gradients of the values and of the right-hand side of a triangular system.
+#[expect(clippy::too_many_arguments, reason = "those of the operator and its result")]
+pub fn csr_solve_backward(
+    grad: &Tensor,
+    crow: &Tensor,
+    col: &Tensor,
+    values: &Tensor,
+    result: &Tensor,
+    upper: bool,
+    unitriangular: bool,
+    mask: [bool; 2],
+) -> Result<(Option<Tensor>, Option<Tensor>)> {
+    let (pointers, rows, transposed_values) = transposed(crow, col, values, crow.numel() - 1)?;
+    let grad_rhs = ops::_csr_solve(&pointers, &rows, &transposed_values, grad, !upper, unitriangular)?;
+    let grad_values = match mask[0] {
+        true => Some(triangle(crow, col, &grad_rhs, result, upper, unitriangular)?),
+        false => None,
+    };
+    Ok((grad_values, Some(grad_rhs)))
+}
+
+/// `-grad_rhs * result^T` at the positions that the system reads.
+fn triangle(
+    crow: &Tensor,
+    col: &Tensor,
+    grad_rhs: &Tensor,
+    result: &Tensor,
+    upper: bool,
+    unitriangular: bool,
+) -> Result<Tensor> {
+    let sampled = ops::neg(&ops::_csr_sampled_mm(crow, col, grad_rhs, result)?)?;
+    let pair = ops::_convert_indices_from_csr_to_coo(crow, col, false, false)?;
+    let above =
+        ops::sub_tensor(&ops::select_int(&pair, 0, 1)?, &ops::select_int(&pair, 0, 0)?, Scalar::Int(1))?;
+    let zero = Scalar::Int(0);
+    let unread = match (upper, unitriangular) {
+        (true, false) => ops::lt_scalar(&above, zero)?,
+        (true, true) => ops::le_scalar(&above, zero)?,
+        (false, false) => ops::gt_scalar(&above, zero)?,
+        (false, true) => ops::ge_scalar(&above, zero)?,
+    };
+    ops::masked_fill_scalar(&sampled, &unread, zero)
+}

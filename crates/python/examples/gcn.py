@@ -1,0 +1,82 @@
+"""Trains a graph convolutional network to tell communities of a random graph apart: products of a sparse matrix and features."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import flambeau
+from flambeau import Tensor, nn
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=20_000, help="nodes of the graph")
+    parser.add_argument("--degree", type=int, default=10, help="edges that begin at each node")
+    parser.add_argument("--communities", type=int, default=4, help="groups of nodes, inside of which most edges are")
+    parser.add_argument("--features", type=int, default=32, help="features of a node, which are noise with a hint of its group")
+    parser.add_argument("--steps", type=int, default=40, help="steps of training")
+    parser.add_argument("--lr", type=float, default=1e-2, help="learning rate")
+    parser.add_argument("--seed", type=int, default=1, help="of the graph, the features and the weights")
+    args = parser.parse_args()
+    for name in ("nodes", "degree", "communities", "features", "steps"):
+        if getattr(args, name) < 1:
+            parser.error(f"expected --{name} of at least 1 but got {getattr(args, name)}")
+    return args
+
+
+def graph(nodes: int, degree: int, communities: int) -> tuple[Tensor, Tensor]:
+    """The normalized adjacency matrix, with each node joined to itself, and the group of each node."""
+    groups = flambeau.randint(0, communities, (nodes,))
+    begins = flambeau.arange(nodes).repeat_interleave(degree)
+    ends = flambeau.randint(0, nodes, (nodes * degree,))
+    # Three of four edges between groups are drawn once more.
+    outside = groups[begins] != groups[ends]
+    again = outside & (flambeau.rand(nodes * degree) < 0.75)
+    ends = flambeau.where(again, flambeau.randint(0, nodes, (nodes * degree,)), ends)
+    itself = flambeau.arange(nodes)
+    indices = flambeau.stack([flambeau.cat([begins, ends, itself]), flambeau.cat([ends, begins, itself])])
+    joined = flambeau.sparse_coo_tensor(indices, flambeau.ones(indices.shape[1]), (nodes, nodes)).coalesce()
+    scale = flambeau.sparse.sum(joined, 1).to_dense().rsqrt()
+    row, column = joined.indices().unbind(0)
+    values = joined.values() * scale[row] * scale[column]
+    return flambeau.sparse_coo_tensor(joined.indices(), values, (nodes, nodes), is_coalesced=True).to_sparse_csr(), groups
+
+
+class Network(nn.Module):
+    """Two layers, each of which averages the neighbours of a node."""
+
+    def __init__(self, features: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(features, hidden), nn.Linear(hidden, classes)
+
+    def forward(self, adjacency: Tensor, features: Tensor) -> Tensor:
+        hidden = (adjacency @ self.first(features)).relu()
+        return adjacency @ self.second(hidden)
+
+
+def main() -> None:
+    args = arguments()
+    flambeau.manual_seed(args.seed)
+    adjacency, groups = graph(args.nodes, args.degree, args.communities)
+    hints = nn.functional.one_hot(groups, args.communities).float() @ flambeau.randn(args.communities, args.features)
+    features = hints * 0.5 + flambeau.randn(args.nodes, args.features)
+    network = Network(args.features, 64, args.communities)
+    adam = flambeau.optim.Adam(network.parameters(), lr=args.lr)
+    known = flambeau.rand(args.nodes) < 0.1
+    print(f"{args.nodes} nodes, {adjacency._nnz()} elements, {int(known.sum())} nodes with a known group")
+    start = time.perf_counter()
+    for step in range(args.steps):
+        adam.zero_grad()
+        scores = network(adjacency, features)
+        loss = nn.functional.cross_entropy(scores[known], groups[known])
+        loss.backward()
+        adam.step()
+        if step % 10 == 9 or step == 0:
+            right = (scores.argmax(1) == groups)[~known].float().mean().item()
+            print(f"step {step + 1}: loss {loss.item():.4f}, {right:.1%} of the other nodes right")
+    print(f"{(time.perf_counter() - start) / args.steps * 1000:.1f} ms a step")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+//! Sparse tensors of every layout against strided ones, which compute the same by other code.
+
+#![expect(clippy::unwrap_used, reason = "tests that fail by panicking")]
+
+mod conversions;
+mod forged;
+mod gradients;
+mod matrices;
+mod operators;
+mod products;

@@ -1,0 +1,326 @@
+//! The leaf operators of sparse tensors, against sums over the elements of patterns.
+
+use super::view::build;
+use crate::array::Array;
+use crate::row::{Arg, Check, Row, WIDE_FLOATS, ints, none, row};
+use flambeau_core::ErrorKind;
+use flambeau_core::ScalarType::{self, BF16, F16, F32, F64, I32, I64};
+
+/// Types of sums of a few small integers, which are exact in all of them.
+const SUMS: &[ScalarType] = &[I32, I64, F16, BF16, F32, F64];
+const INDICES: &[ScalarType] = &[I64];
+const OF_VALUES: &str = "the size of the result depends on values, which Meta has not";
+
+/// The pattern of a matrix: pointers, columns, and the number of columns. Row 1 is empty.
+type Pattern = (&'static [i64], &'static [i64], usize);
+const FIRST: Pattern = (&[0, 2, 2, 5, 6], &[1, 4, 0, 2, 4, 3], 5);
+const SECOND: Pattern = (&[0, 1, 3, 3, 4, 6], &[2, 0, 1, 2, 0, 2], 3);
+const SQUARE: Pattern = (&[0, 2, 4, 6], &[0, 1, 1, 2, 0, 2], 3);
+
+fn longs(values: &[i64]) -> Arg {
+    Arg::Typed(Array::new(&[values.len()], values.iter().map(|v| *v as f64).collect()), I64)
+}
+
+fn small(sizes: &[usize], seed: u64) -> Arg {
+    Array::fill(sizes, 0.0..4.0, seed).map(f64::floor).into()
+}
+
+fn around_one(sizes: &[usize], seed: u64) -> Arg {
+    Array::fill(sizes, 1.0..2.0, seed).into()
+}
+
+/// `(row, column, position)` of each element.
+fn elements(crow: &Array, col: &Array) -> Vec<(usize, usize, usize)> {
+    let rows = crow.data.windows(2).enumerate();
+    rows.flat_map(|(row, ends)| (ends[0] as usize..ends[1] as usize).map(move |at| (row, at)))
+        .map(|(row, at)| (row, col.data[at] as usize, at))
+        .collect()
+}
+
+fn array(values: Vec<usize>) -> Array {
+    Array::new(&[values.len()], values.iter().map(|v| *v as f64).collect())
+}
+
+/// The stable order of coordinates, the groups of equal ones in it, and the group of each.
+fn order(a: &[Arg]) -> Vec<Array> {
+    let indices = a[0].array();
+    let count = indices.sizes[1];
+    let key = |at: usize| (0..indices.sizes[0]).map(|d| indices.at(&[d, at]) as i64).collect::<Vec<_>>();
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|at| key(*at));
+    let (mut starts, mut groups) = (vec![], vec![0; count]);
+    for (n, at) in order.iter().enumerate() {
+        if n == 0 || key(order[n - 1]) != key(*at) {
+            starts.push(n);
+        }
+        groups[*at] = starts.len() - 1;
+    }
+    starts.push(count);
+    vec![array(order), array(starts), array(groups)]
+}
+
+fn coordinates() -> Vec<Row> {
+    let pairs = |values: &[i64]| {
+        let values: Vec<f64> = values.iter().map(|v| *v as f64).collect();
+        Arg::Typed(Array::new(&[2, values.len() / 2], values), I64)
+    };
+    let sums = |a: &[Arg]| {
+        let (values, starts) = (a[0].array(), a[2].array());
+        let at = |n: usize| a[1].optional().map_or(n, |order| order.data[n] as usize);
+        let sizes = [&[starts.data.len() - 1], &values.sizes[1..]].concat();
+        vec![build(&sizes, |i| {
+            let range = starts.data[i[0]] as usize..starts.data[i[0] + 1] as usize;
+            range.map(|n| values.at(&[&[at(n)], &i[1..]].concat())).sum()
+        })]
+    };
+    let (starts, groups) = (|| longs(&[0, 1, 2, 4]), || longs(&[2, 1, 2, 0]));
+    let start = || row("_segment_sum").types(SUMS);
+    vec![
+        row("_coo_order")
+            .types(INDICES)
+            .ulps(0.0)
+            .gives(|_| I64)
+            .not_differentiable()
+            .skip(Check::Variants, OF_VALUES)
+            .sample(vec![pairs(&[1, 0, 1, 0, 2, 1, 2, 0]), ints(&[2, 3])])
+            .sample(vec![pairs(&[0, 0, 1, 1, 2, 0]), ints(&[2, 3])])
+            .sample(vec![pairs(&[9999, 1, 5000, 0, 99_999, 7]), ints(&[10_000, 100_000])])
+            .sample(vec![pairs(&[]), ints(&[2, 3])])
+            .reference(order)
+            .refuses(vec![pairs(&[0, 3]), ints(&[1, 3])], ErrorKind::Index, "index 3 is out of bounds"),
+        start()
+            .sample(vec![small(&[4], 1), longs(&[3, 1, 0, 2]), starts(), groups()])
+            .sample(vec![small(&[4, 3], 2), longs(&[3, 1, 0, 2]), starts(), groups()])
+            .sample(vec![small(&[4, 2, 2], 3), none(), starts(), longs(&[0, 1, 2, 2])])
+            .sample(vec![small(&[0, 2], 4), none(), longs(&[0]), longs(&[])])
+            .reference(sums)
+            .refuses(
+                vec![small(&[4], 1), longs(&[3, 1, 0, 4]), starts(), groups()],
+                ErrorKind::Index,
+                "index 4 is out of bounds",
+            )
+            .refuses(
+                vec![small(&[4], 1), none(), longs(&[0, 3, 2, 4]), groups()],
+                ErrorKind::InvalidArgument,
+                "pointers that ascend",
+            ),
+    ]
+}
+
+fn pointers() -> Vec<Row> {
+    let integers = |name| row(name).types(INDICES).ulps(0.0).gives(|_| I64).not_differentiable();
+    let (crow, col, columns) = FIRST;
+    vec![
+        integers("_convert_indices_from_coo_to_csr")
+            .sample(vec![longs(&[0, 0, 2, 2, 2, 3]), 4i64.into(), false.into()])
+            .sample(vec![longs(&[]), 3i64.into(), false.into()])
+            .reference(|a| {
+                let below = |row: usize| a[0].array().data.iter().filter(|r| **r < row as f64).count();
+                vec![array((0..=a[1].number() as usize).map(below).collect())]
+            })
+            .refuses(
+                vec![longs(&[0, 4]), 4i64.into(), false.into()],
+                ErrorKind::Index,
+                "index 4 is out of bounds",
+            )
+            .refuses(
+                vec![longs(&[1, 0]), 4i64.into(), false.into()],
+                ErrorKind::InvalidArgument,
+                "ascending",
+            ),
+        integers("_convert_indices_from_csr_to_coo")
+            .sample(vec![longs(crow), longs(col), false.into(), false.into()])
+            .sample(vec![longs(crow), longs(col), false.into(), true.into()])
+            .reference(|a| {
+                let all = elements(a[0].array(), a[1].array());
+                vec![build(&[2, all.len()], |i| {
+                    let (row, column, _) = all[i[1]];
+                    (if (i[0] == 0) == a[3].flag() { column } else { row }) as f64
+                })]
+            }),
+        integers("_csr_transpose")
+            .sample(vec![longs(crow), longs(col), (columns as i64).into()])
+            .sample(vec![longs(&[0]), longs(&[]), 3i64.into()])
+            .reference(|a| {
+                let mut all = elements(a[0].array(), a[1].array());
+                all.sort_by_key(|(row, column, _)| (*column, *row));
+                let below = |column: usize| all.iter().filter(|element| element.1 < column).count();
+                vec![
+                    array((0..=a[2].number() as usize).map(below).collect()),
+                    array(all.iter().map(|element| element.0).collect()),
+                    array(all.iter().map(|element| element.2).collect()),
+                ]
+            })
+            .refuses(
+                vec![longs(crow), longs(col), 4i64.into()],
+                ErrorKind::Index,
+                "index 4 is out of bounds",
+            ),
+    ]
+}
+
+fn products() -> Vec<Row> {
+    let (crow, col, columns) = FIRST;
+    let times = |a: &[Arg]| {
+        let all = elements(a[0].array(), a[1].array());
+        let (values, dense) = (a[2].array(), a[3].array());
+        vec![build(&[a[0].array().data.len() - 1, dense.sizes[1]], |i| {
+            let row = all.iter().filter(|element| element.0 == i[0]);
+            row.map(|(_, column, at)| values.data[*at] * dense.at(&[*column, i[1]])).sum()
+        })]
+    };
+    let sampled = |a: &[Arg]| {
+        let (x, y) = (a[2].array(), a[3].array());
+        let inner = |(row, column, _): (usize, usize, usize)| {
+            (0..x.sizes[1]).map(|k| x.at(&[row, k]) * y.at(&[column, k])).sum()
+        };
+        let all = elements(a[0].array(), a[1].array());
+        vec![Array::new(&[all.len()], all.into_iter().map(inner).collect())]
+    };
+    let sample = |width: usize, seed: u64| {
+        vec![longs(crow), longs(col), small(&[col.len()], seed), small(&[columns, width], seed + 1)]
+    };
+    let matrices = |width: usize, seed: u64| {
+        vec![longs(crow), longs(col), small(&[4, width], seed), small(&[columns, width], seed + 1)]
+    };
+    vec![
+        row("_csr_mm")
+            .types(SUMS)
+            .sample(sample(1, 1))
+            .sample(sample(3, 2))
+            .sample(sample(70, 3))
+            .sample(sample(0, 4))
+            .reference(times)
+            .refuses(
+                vec![longs(crow), longs(col), small(&[6], 1), small(&[4, 2], 2)],
+                ErrorKind::Index,
+                "index 4 is out of bounds",
+            )
+            .refuses(
+                vec![longs(&[0, 2, 1, 5, 6]), longs(col), small(&[6], 1), small(&[5, 2], 2)],
+                ErrorKind::InvalidArgument,
+                "pointers that ascend",
+            ),
+        row("_csr_sampled_mm")
+            .types(SUMS)
+            .sample(matrices(1, 1))
+            .sample(matrices(19, 2))
+            .sample(matrices(0, 3))
+            .reference(sampled)
+            .refuses(
+                vec![longs(crow), longs(&[1, 4, 0, 2, 5, 3]), small(&[4, 2], 1), small(&[5, 2], 2)],
+                ErrorKind::Index,
+                "index 5 is out of bounds",
+            ),
+    ]
+}
+
+/// The positions of the product of two patterns, row by row.
+fn product_pattern(a: &[&Array]) -> Vec<Vec<usize>> {
+    let (first, second) = (elements(a[0], a[1]), elements(a[2], a[3]));
+    let of_row = |row: usize| {
+        let middles = first.iter().filter(|element| element.0 == row).map(|element| element.1);
+        let mut columns: Vec<usize> = middles
+            .flat_map(|middle| second.iter().filter(move |other| other.0 == middle).map(|other| other.1))
+            .collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    };
+    (0..a[0].data.len() - 1).map(of_row).collect()
+}
+
+fn sparse_products() -> Vec<Row> {
+    let patterns = || [FIRST.0, FIRST.1, SECOND.0, SECOND.1].map(longs);
+    let columns = || (SECOND.2 as i64).into();
+    let values = |a: &[Arg]| {
+        let (first, second) = (elements(a[0].array(), a[1].array()), elements(a[3].array(), a[4].array()));
+        let term = |row: usize, column: usize| {
+            let left = first.iter().filter(move |element| element.0 == row);
+            left.map(|(_, middle, at)| {
+                let right = second.iter().filter(|other| (other.0, other.1) == (*middle, column));
+                right.map(|other| a[2].array().data[*at] * a[5].array().data[other.2]).sum::<f64>()
+            })
+            .sum::<f64>()
+        };
+        let all = elements(a[6].array(), a[7].array());
+        vec![Array::new(&[all.len()], all.iter().map(|(row, column, _)| term(*row, *column)).collect())]
+    };
+    let call = |crow: &[i64], col: &[i64]| {
+        let [crow1, col1, crow2, col2] = patterns();
+        let (x, y) = (small(&[FIRST.1.len()], 1), small(&[SECOND.1.len()], 2));
+        vec![crow1, col1, x, crow2, col2, y, longs(crow), longs(col), columns()]
+    };
+    vec![
+        row("_csr_matmul_pattern")
+            .types(INDICES)
+            .ulps(0.0)
+            .gives(|_| I64)
+            .not_differentiable()
+            .skip(Check::Variants, OF_VALUES)
+            .sample([patterns().to_vec(), vec![columns()]].concat())
+            .reference(|a| {
+                let arrays: Vec<&Array> = a[..4].iter().map(Arg::array).collect();
+                let rows = product_pattern(&arrays);
+                let ends = rows.iter().scan(0, |end, row| {
+                    *end += row.len();
+                    Some(*end)
+                });
+                vec![array(std::iter::once(0).chain(ends).collect()), array(rows.concat())]
+            })
+            .refuses(
+                [patterns().to_vec(), vec![2i64.into()]].concat(),
+                ErrorKind::Index,
+                "index 2 is out of bounds",
+            ),
+        row("_csr_matmul_values")
+            .types(SUMS)
+            .sample(call(&[0, 3, 3, 5, 6], &[0, 1, 2, 1, 2, 2]))
+            .sample(call(&[0, 1, 2, 2, 2], &[2, 0]))
+            .reference(values),
+    ]
+}
+
+/// Substitution in float64.
+fn solved(a: &[Arg]) -> Vec<Array> {
+    let (values, mut x) = (a[2].array(), a[3].array().clone());
+    let (upper, unit) = (a[4].flag(), a[5].flag());
+    let (size, width) = (x.sizes[0], x.sizes[1]);
+    let all = elements(a[0].array(), a[1].array());
+    for step in 0..size {
+        let row = if upper { size - 1 - step } else { step };
+        for j in 0..width {
+            let read = all.iter().filter(|e| e.0 == row && e.1 != row && (e.1 > row) == upper);
+            let known: f64 = read.map(|e| values.data[e.2] * x.at(&[e.1, j])).sum();
+            let diagonal: f64 =
+                all.iter().filter(|e| e.0 == row && e.1 == row).map(|e| values.data[e.2]).sum();
+            x.data[row * width + j] = (x.data[row * width + j] - known) / if unit { 1.0 } else { diagonal };
+        }
+    }
+    vec![x]
+}
+
+fn systems() -> Vec<Row> {
+    let call = |upper: bool, unit: bool, seed: u64| {
+        let values = around_one(&[SQUARE.1.len()], seed);
+        vec![
+            longs(SQUARE.0),
+            longs(SQUARE.1),
+            values,
+            around_one(&[3, 2], seed + 1),
+            upper.into(),
+            unit.into(),
+        ]
+    };
+    let flags = [(true, false), (true, true), (false, false), (false, true)];
+    let start = row("_csr_solve").types(WIDE_FLOATS).terms(8.0);
+    let filled =
+        flags.iter().zip(1..).fold(start, |row, ((upper, unit), seed)| row.sample(call(*upper, *unit, seed)));
+    vec![filled.reference(solved)]
+}
+
+/// The rows.
+pub(super) fn rows() -> Vec<Row> {
+    let families: [fn() -> Vec<Row>; 5] = [coordinates, pointers, products, sparse_products, systems];
+    families.iter().flat_map(|family| family()).collect()
+}
