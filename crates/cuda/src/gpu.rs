@@ -1,4 +1,4 @@
-//! The devices: a context, a stream, memory and compiled kernels for each, made by the first use.
+//! The devices: a context, streams, memory and compiled kernels for each, made by the first use.
 #![expect(unsafe_code, reason = "calls the driver")]
 
 use crate::blas::Blas;
@@ -12,6 +12,7 @@ use crate::fault::FaultWord;
 use crate::memory::Memory;
 use crate::programs::Programs;
 use crate::staging::Staging;
+use crate::streams::Streams;
 use flambeau_core::{Error, ErrorKind, Result, ensure, error};
 use std::cell::Cell;
 use std::ptr;
@@ -20,7 +21,7 @@ use std::sync::OnceLock;
 /// The oldest compute capability, which is the oldest that NVRTC 13 compiles for.
 const OLDEST: (i32, i32) = (7, 5);
 /// No order with the legacy stream of other libraries.
-const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+pub(crate) const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 /// The two numbers of the compute capability.
 const CAPABILITY: [CUdevice_attribute; 2] = [
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -42,8 +43,9 @@ pub(crate) struct Gpu {
     pub(crate) capability: (i32, i32),
     pub(crate) driver: Driver,
     context: CUcontext,
-    /// All work of the device is in this stream, in the order of the calls.
-    pub(crate) stream: CUstream,
+    /// The stream of work for which no other is current, in the order of the calls.
+    pub(crate) default_stream: CUstream,
+    pub(crate) streams: Streams,
     pub(crate) memory: Memory,
     pub(crate) programs: Programs,
     pub(crate) staging: Staging,
@@ -172,7 +174,8 @@ impl Gpu {
             capability,
             driver,
             context,
-            stream,
+            default_stream: stream,
+            streams: Streams::default(),
             memory: Memory::default(),
             programs: Programs::default(),
             staging: Staging::default(),
@@ -191,7 +194,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Waits until all work is done, and reports an index that a kernel found out of range.
+    /// Waits until the work of this thread's stream is done, and reports an index that a kernel found out of range.
     ///
     /// # Errors
     /// What the driver reports of that work, and `Index`.
@@ -199,7 +202,7 @@ impl Gpu {
         self.activate()?;
         self.faults.request(self)?;
         // SAFETY: the stream exists.
-        self.driver.check(unsafe { cuStreamSynchronize(self.stream) }, "cuStreamSynchronize")?;
+        self.driver.check(unsafe { cuStreamSynchronize(self.stream()) }, "cuStreamSynchronize")?;
         self.faults.take(self)
     }
 
@@ -250,7 +253,7 @@ impl Gpu {
         }
         self.activate()?;
         // SAFETY: the caller allocated so many bytes there.
-        let status = unsafe { cuMemsetD8Async(address, 0, bytes, self.stream) };
+        let status = unsafe { cuMemsetD8Async(address, 0, bytes, self.stream()) };
         self.driver.check(status, "cuMemsetD8Async")
     }
 
@@ -261,7 +264,7 @@ impl Gpu {
         }
         self.activate()?;
         // SAFETY: the caller's ranges are inside allocations of the device.
-        let status = unsafe { cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream) };
+        let status = unsafe { cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream()) };
         self.driver.check(status, "cuMemcpyDtoDAsync")
     }
 
@@ -276,7 +279,8 @@ impl Gpu {
         other.wait()?;
         self.activate()?;
         // SAFETY: as above, in the contexts of two devices.
-        let status = unsafe { cuMemcpyPeerAsync(to, other.context, from, self.context, bytes, self.stream) };
+        let status =
+            unsafe { cuMemcpyPeerAsync(to, other.context, from, self.context, bytes, self.stream()) };
         self.driver.check(status, "cuMemcpyPeerAsync")?;
         self.wait()
     }

@@ -56,7 +56,7 @@ impl Gpu {
         let done = body([buffers[0], buffers[1]]);
         // After a failure, copies that were queued before it still use the buffers, and no event says until when.
         // SAFETY: the stream exists.
-        if done.is_err() && unsafe { cuStreamSynchronize(self.stream) } != CUresult::CUDA_SUCCESS {
+        if done.is_err() && unsafe { cuStreamSynchronize(self.stream()) } != CUresult::CUDA_SUCCESS {
             buffers.clear();
         }
         done
@@ -75,9 +75,9 @@ impl Gpu {
                     self.driver.check(cuEventSynchronize(buffer.done), "cuEventSynchronize")?;
                     ptr::copy_nonoverlapping(from.add(start), buffer.data, count);
                     let target = to + start as u64;
-                    let status = cuMemcpyHtoDAsync_v2(target, buffer.data.cast(), count, self.stream);
+                    let status = cuMemcpyHtoDAsync_v2(target, buffer.data.cast(), count, self.stream());
                     self.driver.check(status, "cuMemcpyHtoDAsync")?;
-                    self.driver.check(cuEventRecord(buffer.done, self.stream), "cuEventRecord")?;
+                    self.driver.check(cuEventRecord(buffer.done, self.stream()), "cuEventRecord")?;
                 }
             }
             Ok(())
@@ -98,12 +98,12 @@ impl Gpu {
                     if let Some(&start) = starts.get(i) {
                         let buffer = buffers[i % 2];
                         let (count, source) = (BYTES.min(bytes - start), from + start as u64);
-                        let status = cuMemcpyDtoHAsync_v2(buffer.data.cast(), source, count, self.stream);
+                        let status = cuMemcpyDtoHAsync_v2(buffer.data.cast(), source, count, self.stream());
                         self.driver.check(status, "cuMemcpyDtoHAsync")?;
                         if i + 1 == starts.len() {
                             self.faults.request(self)?;
                         }
-                        self.driver.check(cuEventRecord(buffer.done, self.stream), "cuEventRecord")?;
+                        self.driver.check(cuEventRecord(buffer.done, self.stream()), "cuEventRecord")?;
                     }
                     if let Some(before) = i.checked_sub(1) {
                         let (buffer, start) = (buffers[before % 2], starts[before]);
