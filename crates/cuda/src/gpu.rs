@@ -17,6 +17,7 @@ use flambeau_core::{Error, ErrorKind, Result, ensure, error};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The oldest compute capability, which is the oldest that NVRTC 13 compiles for.
 const OLDEST: (i32, i32) = (7, 5);
@@ -57,6 +58,18 @@ pub(crate) struct Gpu {
 unsafe impl Send for Gpu {}
 // SAFETY: as above.
 unsafe impl Sync for Gpu {}
+
+static WAITS: AtomicU64 = AtomicU64::new(0);
+
+/// Notes that the host waits for a device.
+pub(crate) fn count_wait() {
+    WAITS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How often this process has waited for the work of a device: for copies to the host, numbers of results, and where it was told to.
+pub fn waits() -> u64 {
+    WAITS.load(Ordering::Relaxed)
+}
 
 thread_local! {
     /// The device that is used where none is named.
@@ -200,6 +213,7 @@ impl Gpu {
     /// What the driver reports of that work, and `Index`.
     pub(crate) fn wait(&self) -> Result<()> {
         self.activate()?;
+        count_wait();
         self.faults.request(self)?;
         // SAFETY: the stream exists.
         self.driver.check(unsafe { cuStreamSynchronize(self.stream()) }, "cuStreamSynchronize")?;

@@ -37,6 +37,7 @@ mod staging;
 mod streams;
 pub mod testing;
 
+pub use gpu::waits;
 pub use hooks::{
     DeviceProperties, current_device, device_count, empty_cache, is_available, memory_stats, properties,
     reset_peak_memory_stats, set_current_device, synchronize,

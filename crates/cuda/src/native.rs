@@ -5,7 +5,9 @@ mod convolution;
 mod copy;
 mod elementwise_loss;
 mod embedding;
+mod embedding_bag;
 mod gather;
+mod grid_sample;
 mod histogram;
 mod integers;
 mod loss;
@@ -39,12 +41,14 @@ macro_rules! structured {
             use ::flambeau_core::{DispatchKeySet, Result};
             use ::flambeau_ops::Tensor;
 
+            #[allow(clippy::too_many_arguments, reason = "the schema's")]
             fn functional(_: DispatchKeySet, $($arg: $ty),*) -> Result<Tensor> {
                 let out = $meta($($arg),*)?.allocate($name)?;
                 $kernel($($arg,)* &out)?;
                 Ok(out)
             }
 
+            #[allow(clippy::too_many_arguments, reason = "the schema's")]
             fn into_out(_: DispatchKeySet, $($arg: $ty,)* out: &Tensor) -> Result<()> {
                 let target = $meta($($arg),*)?.for_out($name, out, &[$($input),*])?;
                 $kernel($($arg,)* target.tensor())?;
@@ -192,6 +196,9 @@ pub(crate) fn all_programs() -> Vec<(String, String)> {
                 }
             }
         }
+    }
+    for dtype in floats {
+        all.extend(grid_sample::programs(dtype));
     }
     let integers = ["boolean", "uint8", "int8", "int16", "int32", "int64"];
     let parts = [

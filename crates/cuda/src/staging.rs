@@ -5,7 +5,7 @@ use crate::driver::{
     CUevent, CUevent_flags, CUresult, DevicePtr, cuEventCreate, cuEventRecord, cuEventSynchronize,
     cuMemHostAlloc, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2, cuStreamSynchronize,
 };
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, count_wait};
 use flambeau_core::Result;
 use std::ffi::c_void;
 use std::ptr;
@@ -90,6 +90,7 @@ impl Gpu {
     /// - (valid) As for [`copy_from_host`](Self::copy_from_host).
     pub(crate) unsafe fn copy_to_host(&self, from: DevicePtr, to: *mut u8, bytes: usize) -> Result<()> {
         self.with_buffers(|buffers| {
+            count_wait();
             let starts: Vec<usize> = (0..bytes).step_by(BYTES).collect();
             // The device fills one buffer while the host empties the other.
             for i in 0..=starts.len() {

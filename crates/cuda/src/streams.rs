@@ -387,22 +387,31 @@ impl Gpu {
         }
     }
 
-    /// Has this thread's stream wait for the work that is in others now.
+    /// Has this thread's stream wait for the work that is in others now. That it waits is noted already, so after a failure the host does.
     fn wait_for(&self, others: &Waits) -> Result<()> {
+        let mut done = Ok(());
         for other in others {
-            let event = self.new_event(false)?;
             let handle = self.handle_of(*other)?;
-            // SAFETY: streams and event exist.
-            let recorded = self.driver.check(unsafe { cuEventRecord(event, handle) }, "cuEventRecord");
-            let waits = recorded.and_then(|()| {
-                // SAFETY: as above.
-                let status = unsafe { cuStreamWaitEvent(self.stream(), event, 0) };
-                self.driver.check(status, "cuStreamWaitEvent")
-            });
-            self.destroy_event(event);
-            waits?;
+            if let Err(error) = self.wait_for_stream(handle) {
+                // SAFETY: the stream exists. If this fails too, so does every later use of the device.
+                let _ = unsafe { cuStreamSynchronize(handle) };
+                done = Err(error);
+            }
         }
-        Ok(())
+        done
+    }
+
+    fn wait_for_stream(&self, other: CUstream) -> Result<()> {
+        let event = self.new_event(false)?;
+        // SAFETY: streams and event exist.
+        let recorded = self.driver.check(unsafe { cuEventRecord(event, other) }, "cuEventRecord");
+        let waits = recorded.and_then(|()| {
+            // SAFETY: as above.
+            let status = unsafe { cuStreamWaitEvent(self.stream(), event, 0) };
+            self.driver.check(status, "cuStreamWaitEvent")
+        });
+        self.destroy_event(event);
+        waits
     }
 
     /// Has this thread's stream use memory after what others do with it.

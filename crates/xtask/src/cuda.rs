@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// Runs the parts of determinism in 8 orders of work instead of 3.
     #[arg(long)]
     schedules: bool,
-    /// The parts to run: memory, large, faults, streams, training, images, speed, rows, layouts, repeats.
+    /// The parts to run: memory, large, faults, streams, steady, training, images, speed, rows, layouts, repeats.
     parts: Vec<String>,
 }
 

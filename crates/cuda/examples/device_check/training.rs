@@ -111,6 +111,39 @@ fn text(step: u64, size: Size) -> Result<(Tensor, Tensor)> {
     Ok((part(0, context)?, part(1, context + 1)?))
 }
 
+/// Refuses a step in which the host has waited for the device since `before`.
+fn ensure_no_wait(before: u64) -> Result<()> {
+    let waits = flambeau_cuda::waits() - before;
+    flambeau::core::ensure!(waits == 0, Internal, "expected no wait within a step but there were {waits}");
+    Ok(())
+}
+
+/// Two hundred steps of a small model: each has as much memory in use as the one before.
+pub(super) fn steady() -> Result<usize> {
+    flambeau::manual_seed(5);
+    let mut model = Linear::new(8, 8)?;
+    model.to_device(DEVICE)?;
+    let mut optimizer = AdamW::new(model.parameters(), AdamOptions::default())?;
+    let x = Tensor::ones(&[4, 8], DEVICE)?;
+    let mut live = Vec::new();
+    for _ in 0..200 {
+        let waits = flambeau_cuda::waits();
+        let loss = model.forward(&x)?.tanh()?.mul(&x)?.sum()?;
+        optimizer.zero_grad()?;
+        loss.backward()?;
+        optimizer.step()?;
+        ensure_no_wait(waits)?;
+        drop(loss);
+        live.push(flambeau_cuda::memory_stats(0)?.live_bytes);
+    }
+    let grows = live[2..].iter().any(|bytes| *bytes != live[2]);
+    if grows {
+        println!("  FAULT memory changes from step to step: {live:?}");
+    }
+    println!("200 steps with {} bytes in use", live[2]);
+    Ok(usize::from(grows))
+}
+
 /// The losses of the steps, and the seconds of the steps after the first.
 fn train(device: Device, size: Size) -> Result<(Vec<f64>, f64)> {
     flambeau::manual_seed(3);
@@ -123,11 +156,13 @@ fn train(device: Device, size: Size) -> Result<(Vec<f64>, f64)> {
     let mut start = Instant::now();
     for step in 0..size.steps {
         let (input, next) = text(step, size)?;
+        let waits = flambeau_cuda::waits();
         let loss = model.loss(&input.to(device)?, &next.to(device)?, &positions)?;
         optimizer.zero_grad()?;
         loss.backward()?;
         clip_grad_norm_(&model.parameters(), 1.0, ClipGradNorm::default())?;
         optimizer.step()?;
+        ensure_no_wait(waits)?;
         losses.push(f64::from(loss.item::<f32>()?));
         if step == 0 {
             start = Instant::now();
@@ -283,10 +318,12 @@ fn train_images(device: Device) -> Result<Vec<f64>> {
     let mut optimizer = Sgd::new(model.parameters(), SgdOptions::default().lr(0.01).momentum(0.9))?;
     let mut losses = Vec::new();
     for _ in 0..steps {
+        let waits = flambeau_cuda::waits();
         let loss = model.loss(&images, &classes)?;
         optimizer.zero_grad()?;
         loss.backward()?;
         optimizer.step()?;
+        ensure_no_wait(waits)?;
         losses.push(f64::from(loss.item::<f32>()?));
     }
     Ok(losses)

@@ -266,7 +266,6 @@ fn nanmedian(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     of_all(self_, median_mode::nanmedian, ops::nanmedian_dim)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
 fn searchsorted_tensor(
     _: DispatchKeySet,
     sorted_sequence: &Tensor,
@@ -311,7 +310,6 @@ fn searchsorted_tensor(
     if out_int32 { dense_as(&made, ScalarType::I32) } else { Ok(made) }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
 fn searchsorted_scalar(
     _: DispatchKeySet,
     sorted_sequence: &Tensor,

@@ -10,7 +10,8 @@ use crate::python::{built, succeed};
 use crate::{Outcome, SKIPPED, root};
 
 /// The parts that run, unless some are named. `large` needs more memory than tests have, and `speed` says nothing of a GPU.
-const PARTS: &[&str] = &["memory", "faults", "streams", "training", "images", "rows", "layouts", "repeats"];
+const PARTS: &[&str] =
+    &["memory", "faults", "streams", "steady", "training", "images", "rows", "layouts", "repeats"];
 /// The parts that run in other orders too, and print a digest of their results. There each tensor has memory of its own, so that its bounds
 /// are those that are checked, and unordered accesses to shared memory are faults.
 const DRAWN: &[&str] = &["streams", "training", "images", "rows", "repeats"];
