@@ -177,9 +177,9 @@ impl Gpu {
         Ok(true)
     }
 
-    /// Whether there is cuBLAS for the device.
+    /// Whether there is cuBLAS for this thread's stream, which is the default one: its workspace is of one stream.
     pub(crate) fn has_blas(&self) -> bool {
-        self.session().is_ok_and(|session| session.is_some())
+        self.is_in_default_stream() && self.session().is_ok_and(|session| session.is_some())
     }
 
     fn session(&self) -> Result<Option<&Mutex<Session>>> {
@@ -203,7 +203,7 @@ impl Gpu {
         // SAFETY: the context is current, the stream exists, and the workspace has so many bytes, as long as the process.
         let opened = unsafe {
             is_done(cublasCreate_v2(&raw mut handle))
-                && is_done(cublasSetStream_v2(handle, self.stream.cast()))
+                && is_done(cublasSetStream_v2(handle, self.default_stream.cast()))
                 && is_done(cublasSetWorkspace_v2(handle, memory, WORKSPACE))
         };
         opened.then_some(Session { handle })

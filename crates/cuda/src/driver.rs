@@ -24,8 +24,12 @@ functions! {
         cuCtxSetCurrent,
         cuStreamCreate,
         cuStreamSynchronize,
+        cuStreamQuery,
+        cuStreamWaitEvent,
         cuEventCreate,
+        cuEventDestroy_v2,
         cuEventRecord,
+        cuEventQuery,
         cuEventSynchronize,
         cuMemAlloc_v2,
         cuMemFree_v2,
@@ -122,6 +126,22 @@ impl Driver {
         let status = unsafe { cuDriverGetVersion(&raw mut version) };
         self.check(status, "cuDriverGetVersion").map(|()| version)
     }
+}
+
+/// The milliseconds between two events. The function's name has a suffix from CUDA 12.8 on, but all drivers have the one without.
+///
+/// # Errors
+/// What the driver reports.
+pub(crate) fn elapsed_milliseconds(driver: Driver, from: CUevent, to: CUevent) -> Result<f32> {
+    type Function = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> CUresult;
+    const NAME: &str = "cuEventElapsedTime";
+    // SAFETY: the library is present, and its function has this type.
+    let function = unsafe { cudarc::driver::sys::culib().get::<Function>(b"cuEventElapsedTime\0") };
+    let function = function.map_err(|_| error!(Device, "cuda: the driver has no function {NAME}"))?;
+    let mut milliseconds = 0.0;
+    // SAFETY: both events exist, and the function writes one number.
+    driver.check(unsafe { function(&raw mut milliseconds, from, to) }, NAME)?;
+    Ok(milliseconds)
 }
 
 /// `13.0` of 13000.

@@ -53,7 +53,7 @@ impl FaultWord {
     /// Has the word copied to the host, before the wait that comes next.
     pub(crate) fn request(&self, gpu: &Gpu) -> Result<()> {
         // SAFETY: both have so many bytes, and live as long as the device.
-        let status = unsafe { cuMemcpyDtoHAsync_v2(self.copy.cast(), self.address, BYTES, gpu.stream) };
+        let status = unsafe { cuMemcpyDtoHAsync_v2(self.copy.cast(), self.address, BYTES, gpu.stream()) };
         gpu.driver.check(status, "cuMemcpyDtoHAsync")
     }
 

@@ -1,4 +1,4 @@
-//! The devices: a context, a stream, memory and compiled kernels for each, made by the first use.
+//! The devices: a context, streams, memory and compiled kernels for each, made by the first use.
 #![expect(unsafe_code, reason = "calls the driver")]
 
 use crate::blas::Blas;
@@ -12,15 +12,17 @@ use crate::fault::FaultWord;
 use crate::memory::Memory;
 use crate::programs::Programs;
 use crate::staging::Staging;
+use crate::streams::Streams;
 use flambeau_core::{Error, ErrorKind, Result, ensure, error};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The oldest compute capability, which is the oldest that NVRTC 13 compiles for.
 const OLDEST: (i32, i32) = (7, 5);
 /// No order with the legacy stream of other libraries.
-const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+pub(crate) const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 /// The two numbers of the compute capability.
 const CAPABILITY: [CUdevice_attribute; 2] = [
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -42,8 +44,9 @@ pub(crate) struct Gpu {
     pub(crate) capability: (i32, i32),
     pub(crate) driver: Driver,
     context: CUcontext,
-    /// All work of the device is in this stream, in the order of the calls.
-    pub(crate) stream: CUstream,
+    /// The stream of work for which no other is current, in the order of the calls.
+    pub(crate) default_stream: CUstream,
+    pub(crate) streams: Streams,
     pub(crate) memory: Memory,
     pub(crate) programs: Programs,
     pub(crate) staging: Staging,
@@ -55,6 +58,18 @@ pub(crate) struct Gpu {
 unsafe impl Send for Gpu {}
 // SAFETY: as above.
 unsafe impl Sync for Gpu {}
+
+static WAITS: AtomicU64 = AtomicU64::new(0);
+
+/// Notes that the host waits for a device.
+pub(crate) fn count_wait() {
+    WAITS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How often this process has waited for the work of a device: for copies to the host, numbers of results, and where it was told to.
+pub fn waits() -> u64 {
+    WAITS.load(Ordering::Relaxed)
+}
 
 thread_local! {
     /// The device that is used where none is named.
@@ -172,7 +187,8 @@ impl Gpu {
             capability,
             driver,
             context,
-            stream,
+            default_stream: stream,
+            streams: Streams::default(),
             memory: Memory::default(),
             programs: Programs::default(),
             staging: Staging::default(),
@@ -191,15 +207,16 @@ impl Gpu {
         Ok(())
     }
 
-    /// Waits until all work is done, and reports an index that a kernel found out of range.
+    /// Waits until the work of this thread's stream is done, and reports an index that a kernel found out of range.
     ///
     /// # Errors
     /// What the driver reports of that work, and `Index`.
     pub(crate) fn wait(&self) -> Result<()> {
         self.activate()?;
+        count_wait();
         self.faults.request(self)?;
         // SAFETY: the stream exists.
-        self.driver.check(unsafe { cuStreamSynchronize(self.stream) }, "cuStreamSynchronize")?;
+        self.driver.check(unsafe { cuStreamSynchronize(self.stream()) }, "cuStreamSynchronize")?;
         self.faults.take(self)
     }
 
@@ -250,7 +267,7 @@ impl Gpu {
         }
         self.activate()?;
         // SAFETY: the caller allocated so many bytes there.
-        let status = unsafe { cuMemsetD8Async(address, 0, bytes, self.stream) };
+        let status = unsafe { cuMemsetD8Async(address, 0, bytes, self.stream()) };
         self.driver.check(status, "cuMemsetD8Async")
     }
 
@@ -261,7 +278,7 @@ impl Gpu {
         }
         self.activate()?;
         // SAFETY: the caller's ranges are inside allocations of the device.
-        let status = unsafe { cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream) };
+        let status = unsafe { cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream()) };
         self.driver.check(status, "cuMemcpyDtoDAsync")
     }
 
@@ -276,7 +293,8 @@ impl Gpu {
         other.wait()?;
         self.activate()?;
         // SAFETY: as above, in the contexts of two devices.
-        let status = unsafe { cuMemcpyPeerAsync(to, other.context, from, self.context, bytes, self.stream) };
+        let status =
+            unsafe { cuMemcpyPeerAsync(to, other.context, from, self.context, bytes, self.stream()) };
         self.driver.check(status, "cuMemcpyPeerAsync")?;
         self.wait()
     }

@@ -5,7 +5,7 @@ use crate::gpu::{Devices, current_index, devices, set_current_index};
 use crate::memory::CudaAllocator;
 use flambeau_core::allocator::MemoryStats;
 use flambeau_core::backend::{Backend, DeviceHooks};
-use flambeau_core::{Allocator, Device, DeviceType, Result, error};
+use flambeau_core::{Access, Allocator, Device, DeviceType, Result, error};
 use std::sync::OnceLock;
 
 inventory::submit!(Backend::new(DeviceType::Cuda, "cuda", start));
@@ -45,6 +45,12 @@ impl DeviceHooks for Hooks {
             return Ok(());
         }
         let (source, target) = (from.1.addr() as u64, to.1.addr() as u64);
+        let ordered = |device: Device, address: u64, access| match device.is_cpu() {
+            true => Ok(()),
+            false => self.0.gpu(index(device)?)?.order(address, bytes, access),
+        };
+        ordered(from.0, source, Access::Read)?;
+        ordered(to.0, target, Access::Write)?;
         match (from.0.is_cpu(), to.0.is_cpu()) {
             // SAFETY: (valid).
             (true, _) => unsafe { self.0.gpu(index(to.0)?)?.copy_from_host(from.1, target, bytes) },
@@ -58,7 +64,7 @@ impl DeviceHooks for Hooks {
     }
 
     fn synchronize(&self, index: usize) -> Result<()> {
-        self.0.gpu(index)?.wait()
+        self.0.gpu(index)?.wait_for_all()
     }
 }
 
@@ -80,7 +86,7 @@ pub fn device_count() -> Result<usize> {
 /// # Errors
 /// What the device reports of that work, and `Index` where a kernel found an index out of range.
 pub fn synchronize(index: usize) -> Result<()> {
-    devices()?.gpu(index)?.wait()
+    devices()?.gpu(index)?.wait_for_all()
 }
 
 /// The device that this thread uses where none is named.

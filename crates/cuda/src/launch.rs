@@ -10,6 +10,7 @@ use flambeau_ops::Tensor;
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::LazyLock;
 
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug)]
@@ -117,13 +118,21 @@ impl Gpu {
                 1,
                 1,
                 0,
-                self.stream,
+                self.stream(),
                 addresses.as_mut_ptr(),
                 ptr::null_mut(),
             )
         };
-        self.driver.check(status, "cuLaunchKernel")
+        self.driver.check(status, "cuLaunchKernel")?;
+        if is_synchronous() { self.wait() } else { Ok(()) }
     }
+}
+
+/// Whether every launch waits for its kernel, so that the call that is at fault has the error: `FLAMBEAU_CUDA_SYNC=1` in the environment.
+fn is_synchronous() -> bool {
+    static SYNCHRONOUS: LazyLock<bool> =
+        LazyLock::new(|| std::env::var("FLAMBEAU_CUDA_SYNC").is_ok_and(|value| value == "1"));
+    *SYNCHRONOUS
 }
 
 /// The device of a tensor.
@@ -168,7 +177,8 @@ pub(crate) fn guarded(
     accesses.extend(reads.iter().map(|tensor| (tensor.storage(), Access::Read)));
     accesses.extend(writes.iter().map(|tensor| (tensor.storage(), Access::Write)));
     let guards = DeviceGuards::acquire(&accesses).map_err(|error| error.in_operator(name))?;
-    let done = body(gpu).map_err(|error| error.in_operator(name));
+    let ordered = accesses.iter().try_for_each(|(storage, access)| gpu.order_storage(storage, *access));
+    let done = ordered.and_then(|()| body(gpu)).map_err(|error| error.in_operator(name));
     drop(guards);
     done
 }

@@ -6,7 +6,8 @@
 //! | module | contains |
 //! |---|---|
 //! | `library`, `driver`, `nvrtc`, `blas` | libraries that are opened at run time, and their functions |
-//! | `gpu`, `memory`, `blocks`, `staging`, `fault` | devices: contexts, streams, memory, copies, faults of kernels |
+//! | `gpu`, `memory`, `blocks`, `staging`, `fault` | devices: contexts, memory, copies, faults of kernels |
+//! | `streams`, `order` | streams and events, and the order of uses of memory by several streams |
 //! | `print`, `programs`, `launch` | CUDA C++ of formulas; compiled programs; launches |
 //! | `loops` | elementwise loops, which serve all formulas of `flambeau-ops` |
 //! | `native`, `fallback` | kernels of other operators; operators without one |
@@ -29,13 +30,17 @@ mod loops;
 mod memory;
 mod native;
 mod nvrtc;
+mod order;
 mod print;
 mod programs;
 mod staging;
+mod streams;
 pub mod testing;
 
+pub use gpu::waits;
 pub use hooks::{
     DeviceProperties, current_device, device_count, empty_cache, is_available, memory_stats, properties,
     reset_peak_memory_stats, set_current_device, synchronize,
 };
 pub use programs::compiled_programs;
+pub use streams::{Event, Stream, StreamGuard, current_stream, record_stream};

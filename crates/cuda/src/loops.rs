@@ -2,7 +2,7 @@
 
 use crate::gpu::Gpu;
 use crate::launch::{Argument, Arguments, Grid, ceil_div, gpu_of};
-use crate::print::{Input, Layout, MAX_DIMS, Pointwise, Source, tape};
+use crate::print::{Input, Layout, MAX_DIMS, Pointwise, Source, function_tape, tape};
 use crate::programs::Function;
 use flambeau_core::storage_guards::DeviceGuards;
 use flambeau_core::{
@@ -77,6 +77,43 @@ fn copy_loop(iter: &TensorIterator<'_>) -> Loop<'static> {
     static COPY: LazyLock<Tape> = LazyLock::new(|| tape(&[("input", TracedType::Element, &[])]));
     let from = iter.operands().get(1).map_or(ScalarType::F32, Operand::dtype);
     Loop { formula: &COPY, computing: from, condition: false, output: from }
+}
+
+/// Evaluates a function of the program's special part, which computes in f64, of the inputs of an iterator and of numbers.
+///
+/// # Errors
+/// What the device reports, and `NotImplemented` for types that programs do not have.
+pub(crate) fn call_function(
+    iter: &TensorIterator<'_>,
+    function: &'static str,
+    numbers: &[Scalar],
+) -> Result<()> {
+    call(iter, function, numbers, ScalarType::F64)
+}
+
+/// The same of a function that computes in the type of the iterator.
+///
+/// # Errors
+/// As [`call_function`].
+pub(crate) fn call_integer_function(
+    iter: &TensorIterator<'_>,
+    function: &'static str,
+    numbers: &[Scalar],
+) -> Result<()> {
+    call(iter, function, numbers, iter.common_dtype())
+}
+
+fn call(
+    iter: &TensorIterator<'_>,
+    function: &'static str,
+    numbers: &[Scalar],
+    computing: ScalarType,
+) -> Result<()> {
+    let inputs = iter.operands().len().saturating_sub(1);
+    let formula = function_tape(function, inputs, numbers);
+    let output = iter.common_dtype();
+    run(iter, &Loop { formula: &formula, computing, condition: false, output })
+        .map_err(|error| error.in_operator(iter.name()))
 }
 
 /// The program of a formula over an iterator; `None` for types that programs do not have.
@@ -202,6 +239,7 @@ fn run(iter: &TensorIterator<'_>, of: &Loop<'_>) -> Result<()> {
     let accesses: SmallVec<[(&Storage, Access); 4]> =
         std::iter::once((plan.target.tensor.storage(), Access::Write)).chain(read).collect();
     let _guards = DeviceGuards::acquire(&accesses)?;
+    accesses.iter().try_for_each(|(storage, access)| gpu.order_storage(storage, *access))?;
     let threads = if plan.program.layout == Layout::Dense { ceil_div(count, PACK) } else { count };
     gpu.launch(function, Grid::of(threads, THREADS), &plan.arguments(count, of)?)
 }

@@ -4,7 +4,7 @@
 use crate::blocks::{Blocks, SegmentSource};
 use crate::gpu::{Gpu, devices};
 use flambeau_core::allocator::MemoryStats;
-use flambeau_core::{Allocator, DataPtr, ErrorKind, Result, ensure, error};
+use flambeau_core::{Access, Allocator, DataPtr, ErrorKind, Result, ensure, error};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Whether freed memory is kept. With `FLAMBEAU_NO_CUDA_MEMORY_CACHING=1` in the environment every tensor has memory of its own from the
@@ -70,6 +70,10 @@ impl Gpu {
             ErrorKind::OutOfMemory => self.out_of_memory(bytes, &state),
             _ => error,
         })?;
+        if let Err(error) = self.order_allocation(address, bytes) {
+            self.give_back(&mut state, address);
+            return Err(error);
+        }
         let stats = &mut state.stats;
         stats.live_bytes += bytes;
         stats.peak_bytes = stats.peak_bytes.max(stats.live_bytes);
@@ -78,6 +82,16 @@ impl Gpu {
         let data = std::ptr::without_provenance_mut(address as usize);
         // SAFETY: the block is of these bytes, and nobody else has it; `free` may run on any thread. The host does not access them.
         Ok(unsafe { DataPtr::new(data, bytes, context, Some(free)) })
+    }
+
+    /// Takes a block back.
+    fn give_back(&self, state: &mut State, address: u64) {
+        if is_caching() {
+            // In one stream, whatever uses the block next comes after what uses it now; of several, the allocation waits.
+            state.blocks.free(address);
+        } else {
+            self.free_segment(address);
+        }
     }
 
     #[cold]
@@ -102,12 +116,7 @@ unsafe fn free(data: *mut u8, bytes: usize, context: *mut ()) {
     let mut state = gpu.memory_state();
     state.stats.live_bytes -= bytes;
     state.stats.frees += 1;
-    if is_caching() {
-        // All work on a device is in one stream, so whatever uses the block next comes after what uses it now.
-        state.blocks.free(data.addr() as u64);
-    } else {
-        gpu.free_segment(data.addr() as u64);
-    }
+    gpu.give_back(&mut state, data.addr() as u64);
 }
 
 /// The allocator of all devices.
@@ -131,7 +140,10 @@ impl Allocator for CudaAllocator {
 
     unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
         ensure!(bytes < usize::MAX / 2, Overflow, "cuda: expected a copy of fewer than {bytes} bytes");
-        devices()?.current()?.copy_within(from.addr() as u64, to.addr() as u64, bytes)
+        let gpu = devices()?.current()?;
+        gpu.order(from.addr() as u64, bytes, Access::Read)?;
+        gpu.order(to.addr() as u64, bytes, Access::Write)?;
+        gpu.copy_within(from.addr() as u64, to.addr() as u64, bytes)
     }
 
     fn memory_stats(&self) -> MemoryStats {
@@ -154,7 +166,7 @@ impl Allocator for CudaAllocator {
     fn empty_cache(&self) {
         for gpu in devices().map(|devices| devices.started()).unwrap_or_default() {
             // What still uses freed blocks has to end first.
-            if gpu.wait().is_ok() {
+            if gpu.wait_for_all().is_ok() {
                 gpu.memory_state().blocks.release_free(&Segments(gpu));
             }
         }

@@ -1,20 +1,33 @@
 //! The kernels of operators that are more than a formula, and their registration.
 
 mod attention;
+mod convolution;
 mod copy;
 mod elementwise_loss;
 mod embedding;
+mod embedding_bag;
 mod gather;
+mod grid_sample;
+mod histogram;
+mod integers;
 mod loss;
 mod normalization;
+mod pooling;
 mod products;
 mod random;
 mod reduce;
+mod scan;
+mod scatter;
+mod select;
 mod softmax;
+mod sort;
+mod special;
+mod spread;
+mod unique;
 mod views;
 
 use crate::print::{PRELUDE, type_name};
-use flambeau_core::{Device, MemoryFormat, Result, ScalarType, bail, error};
+use flambeau_core::{Device, DimVec, MemoryFormat, Result, ScalarType, bail, error};
 use flambeau_ops::ops::options::Reduction;
 use flambeau_ops::structured::TensorSpec;
 use flambeau_ops::{Tensor, ops};
@@ -28,12 +41,14 @@ macro_rules! structured {
             use ::flambeau_core::{DispatchKeySet, Result};
             use ::flambeau_ops::Tensor;
 
+            #[allow(clippy::too_many_arguments, reason = "the schema's")]
             fn functional(_: DispatchKeySet, $($arg: $ty),*) -> Result<Tensor> {
                 let out = $meta($($arg),*)?.allocate($name)?;
                 $kernel($($arg,)* &out)?;
                 Ok(out)
             }
 
+            #[allow(clippy::too_many_arguments, reason = "the schema's")]
             fn into_out(_: DispatchKeySet, $($arg: $ty,)* out: &Tensor) -> Result<()> {
                 let target = $meta($($arg),*)?.for_out($name, out, &[$($input),*])?;
                 $kernel($($arg,)* target.tensor())?;
@@ -59,6 +74,22 @@ fn reduction_of(name: &str, number: i64) -> Result<Reduction> {
 /// A row-major tensor without values.
 fn empty(sizes: &[i64], dtype: ScalarType, device: Device) -> Result<Tensor> {
     TensorSpec::new(sizes, dtype, device).allocate("cuda")
+}
+
+/// A tensor of the same sizes, strides and type without values, on which kernels of the host check arguments and find sizes.
+fn meta(tensor: &Tensor) -> Result<Tensor> {
+    made(tensor, Device::META)
+}
+
+/// A tensor without values on a device, with the sizes, strides and type of another.
+fn made(like: &Tensor, device: Device) -> Result<Tensor> {
+    let spec = TensorSpec::new(like.sizes(), like.dtype(), device);
+    spec.with_strides(DimVec::from_slice(like.strides())).allocate("cuda")
+}
+
+/// A copy on a device.
+fn to_device(tensor: &Tensor, device: Device) -> Result<Tensor> {
+    ops::_to_copy(tensor, None, None, Some(device), None, false, None)
 }
 
 /// A tensor with row-major elements without gaps: itself, or a copy.
@@ -166,6 +197,9 @@ pub(crate) fn all_programs() -> Vec<(String, String)> {
             }
         }
     }
+    for dtype in floats {
+        all.extend(grid_sample::programs(dtype));
+    }
     let integers = ["boolean", "uint8", "int8", "int16", "int32", "int64"];
     let parts = [
         ("matmul", include_str!("kernels/matmul.cu"), ""),
@@ -178,6 +212,11 @@ pub(crate) fn all_programs() -> Vec<(String, String)> {
             all.push((format!("{name} {dtype} {flag}"), source));
         }
         all.extend(gather::programs(dtype));
+        all.extend(convolution::programs(dtype));
+        all.extend(pooling::programs(dtype));
+        all.extend(sort::programs(dtype));
+        all.extend(scan::programs(dtype));
+        all.extend(scatter::programs(dtype));
     }
     all.push(("check_indices".to_owned(), program("", &[include_str!("kernels/check_indices.cu")])));
     all

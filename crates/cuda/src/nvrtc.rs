@@ -106,6 +106,12 @@ impl Program {
         check(unsafe { get(self.handle, image.as_mut_ptr().cast()) }, name)?;
         Ok(image)
     }
+
+    /// What the compiler says.
+    fn log(&self) -> Result<String> {
+        let log = self.bytes(nvrtcGetProgramLogSize, nvrtcGetProgramLog, "nvrtcGetProgramLog")?;
+        Ok(String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned())
+    }
 }
 
 impl Nvrtc {
@@ -115,11 +121,11 @@ impl Nvrtc {
         format!("nvrtc {major}.{minor} {} {}", architecture(capability), OPTIONS.join(" "))
     }
 
-    /// Compiles a program for devices of a compute capability.
+    /// A program that is compiled for devices of a compute capability.
     ///
     /// # Errors
     /// `Internal` where it does not compile, with the compiler's messages.
-    pub(crate) fn compile(&self, source: &str, capability: (i32, i32)) -> Result<Images> {
+    fn compiled(&self, source: &str, capability: (i32, i32), more: &[&str]) -> Result<Program> {
         let text = CString::new(source).map_err(|_| error!(Internal, "cuda: a program has a zero byte"))?;
         let mut program = Program { handle: ptr::null_mut() };
         // SAFETY: the texts are terminated, and there are no headers.
@@ -135,20 +141,28 @@ impl Nvrtc {
         };
         check(status, "nvrtcCreateProgram")?;
         let target = format!("--gpu-architecture={}", architecture(capability));
-        let options = OPTIONS.iter().copied().chain([target.as_str()]);
+        let options = OPTIONS.iter().chain(more).copied().chain([target.as_str()]);
         let options: Vec<CString> = options.filter_map(|option| CString::new(option).ok()).collect();
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the program exists, and the options are terminated.
         let status = unsafe { nvrtcCompileProgram(program.handle, pointers.len() as i32, pointers.as_ptr()) };
         if status != nvrtcResult::NVRTC_SUCCESS {
-            let log = program.bytes(nvrtcGetProgramLogSize, nvrtcGetProgramLog, "nvrtcGetProgramLog")?;
             bail!(
                 Internal,
                 "cuda: a kernel does not compile for {}: {}",
                 architecture(capability),
-                String::from_utf8_lossy(&log)
+                program.log()?
             );
         }
+        Ok(program)
+    }
+
+    /// Compiles a program for devices of a compute capability.
+    ///
+    /// # Errors
+    /// `Internal` where it does not compile, with the compiler's messages.
+    pub(crate) fn compile(&self, source: &str, capability: (i32, i32)) -> Result<Images> {
+        let program = self.compiled(source, capability, &[])?;
         let mut images = Images::new();
         if !is_ptx_forced() {
             images.push(program.bytes(nvrtcGetCUBINSize, nvrtcGetCUBIN, "nvrtcGetCUBIN")?);
@@ -158,6 +172,24 @@ impl Nvrtc {
         images.push(ptx);
         Ok(images)
     }
+
+    /// The registers of a thread of the program's kernel, and the bytes of its stack in local memory.
+    ///
+    /// # Errors
+    /// As for [`compile`](Self::compile), and `Internal` where the compiler does not say.
+    pub(crate) fn resources(&self, source: &str, capability: (i32, i32)) -> Result<(u32, u32)> {
+        let log = self.compiled(source, capability, &["--ptxas-options=-v"])?.log()?;
+        match (number_before(&log, " registers"), number_before(&log, " bytes stack frame")) {
+            (Some(registers), Some(bytes)) => Ok((registers, bytes)),
+            _ => bail!(Internal, "cuda: the compiler does not say what a kernel needs: {log}"),
+        }
+    }
+}
+
+/// The number that stands before a text.
+fn number_before(log: &str, text: &str) -> Option<u32> {
+    let before = &log[..log.find(text)?];
+    before.rsplit(|character: char| !character.is_ascii_digit()).next()?.parse().ok()
 }
 
 fn architecture((major, minor): (i32, i32)) -> String {

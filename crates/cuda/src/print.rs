@@ -1,11 +1,14 @@
 //! Prints the expression of a formula, and the loops around it, as CUDA C++.
 
-use flambeau_core::ScalarType;
+use flambeau_core::{Scalar, ScalarType};
 use flambeau_ops::vectorized::traced::{Node, Tape, TracedType};
 use std::fmt::Write;
 
 /// What every program begins with.
 pub(crate) const PRELUDE: &str = include_str!("kernels/prelude.cu");
+
+/// What a program has after that if its formula calls special functions.
+const SPECIAL: [&str; 2] = [include_str!("kernels/special_tables.cu"), include_str!("kernels/special.cu")];
 
 /// The name of an element type in programs; `None` for complex numbers, which have none yet.
 pub(crate) fn type_name(dtype: ScalarType) -> Option<&'static str> {
@@ -78,6 +81,9 @@ impl Pointwise {
     /// The program; `None` for types that programs do not have.
     pub(crate) fn source(&self) -> Option<String> {
         let mut text = PRELUDE.to_owned();
+        if self.nodes.iter().any(|node| node.name.starts_with("special_")) {
+            SPECIAL.iter().for_each(|part| text += part);
+        }
         let computing = type_name(self.computing)?;
         let _ = writeln!(text, "\ntypedef computing<{computing}>::type C;\ntypedef bits_of<C>::type B;");
         for (i, input) in self.inputs.iter().enumerate() {
@@ -331,5 +337,19 @@ pub(crate) fn tape(nodes: &[(&'static str, TracedType, &[u16])]) -> Tape {
         tape.nodes.push(node);
     }
     tape.output = (nodes.len() as u16).checked_sub(1);
+    tape
+}
+
+/// The tape of a call of a function of inputs and numbers.
+pub(crate) fn function_tape(function: &'static str, inputs: usize, numbers: &[Scalar]) -> Tape {
+    let mut nodes = vec![("input", TracedType::Element, [].as_slice()); inputs];
+    nodes.extend(numbers.iter().map(|_| ("scalar", TracedType::Element, [].as_slice())));
+    let args: Vec<u16> = (0..nodes.len() as u16).collect();
+    nodes.push((function, TracedType::Element, &args));
+    let mut tape = tape(&nodes);
+    for (i, node) in tape.nodes.iter_mut().filter(|node| node.name == "scalar").enumerate() {
+        node.payload = i as u64;
+    }
+    tape.scalars = numbers.to_vec();
     tape
 }

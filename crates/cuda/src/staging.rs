@@ -5,7 +5,7 @@ use crate::driver::{
     CUevent, CUevent_flags, CUresult, DevicePtr, cuEventCreate, cuEventRecord, cuEventSynchronize,
     cuMemHostAlloc, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2, cuStreamSynchronize,
 };
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, count_wait};
 use flambeau_core::Result;
 use std::ffi::c_void;
 use std::ptr;
@@ -56,7 +56,7 @@ impl Gpu {
         let done = body([buffers[0], buffers[1]]);
         // After a failure, copies that were queued before it still use the buffers, and no event says until when.
         // SAFETY: the stream exists.
-        if done.is_err() && unsafe { cuStreamSynchronize(self.stream) } != CUresult::CUDA_SUCCESS {
+        if done.is_err() && unsafe { cuStreamSynchronize(self.stream()) } != CUresult::CUDA_SUCCESS {
             buffers.clear();
         }
         done
@@ -75,9 +75,9 @@ impl Gpu {
                     self.driver.check(cuEventSynchronize(buffer.done), "cuEventSynchronize")?;
                     ptr::copy_nonoverlapping(from.add(start), buffer.data, count);
                     let target = to + start as u64;
-                    let status = cuMemcpyHtoDAsync_v2(target, buffer.data.cast(), count, self.stream);
+                    let status = cuMemcpyHtoDAsync_v2(target, buffer.data.cast(), count, self.stream());
                     self.driver.check(status, "cuMemcpyHtoDAsync")?;
-                    self.driver.check(cuEventRecord(buffer.done, self.stream), "cuEventRecord")?;
+                    self.driver.check(cuEventRecord(buffer.done, self.stream()), "cuEventRecord")?;
                 }
             }
             Ok(())
@@ -90,6 +90,7 @@ impl Gpu {
     /// - (valid) As for [`copy_from_host`](Self::copy_from_host).
     pub(crate) unsafe fn copy_to_host(&self, from: DevicePtr, to: *mut u8, bytes: usize) -> Result<()> {
         self.with_buffers(|buffers| {
+            count_wait();
             let starts: Vec<usize> = (0..bytes).step_by(BYTES).collect();
             // The device fills one buffer while the host empties the other.
             for i in 0..=starts.len() {
@@ -98,12 +99,12 @@ impl Gpu {
                     if let Some(&start) = starts.get(i) {
                         let buffer = buffers[i % 2];
                         let (count, source) = (BYTES.min(bytes - start), from + start as u64);
-                        let status = cuMemcpyDtoHAsync_v2(buffer.data.cast(), source, count, self.stream);
+                        let status = cuMemcpyDtoHAsync_v2(buffer.data.cast(), source, count, self.stream());
                         self.driver.check(status, "cuMemcpyDtoHAsync")?;
                         if i + 1 == starts.len() {
                             self.faults.request(self)?;
                         }
-                        self.driver.check(cuEventRecord(buffer.done, self.stream), "cuEventRecord")?;
+                        self.driver.check(cuEventRecord(buffer.done, self.stream()), "cuEventRecord")?;
                     }
                     if let Some(before) = i.checked_sub(1) {
                         let (buffer, start) = (buffers[before % 2], starts[before]);

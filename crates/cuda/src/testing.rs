@@ -28,6 +28,14 @@ pub fn compile(source: &str, capability: (i32, i32)) -> Result<usize> {
     nvrtc()?.compile(source, capability).map(|images| images.first().map_or(0, Vec::len))
 }
 
+/// The registers of a thread of a program's kernel, and the bytes of its stack in local memory.
+///
+/// # Errors
+/// Those of the compiler.
+pub fn resources(source: &str, capability: (i32, i32)) -> Result<(u32, u32)> {
+    nvrtc()?.resources(source, capability)
+}
+
 /// Compiles programs, and writes them to the cache on disk, from which a process on a machine with a GPU loads them; returns how many.
 ///
 /// # Errors

@@ -2,7 +2,9 @@
 
 use crate::call::detached_owning;
 use crate::errors::raise;
+use crate::tensor::PyTensor;
 use flambeau_cuda as gpu;
+use flambeau_cuda::{Event, Stream};
 use pyo3::prelude::*;
 
 /// How many devices there are: 0 without a driver.
@@ -62,7 +64,90 @@ fn _cuda_properties(index: usize) -> PyResult<Properties> {
     Ok((of.name, of.capability, of.free_bytes, of.total_bytes, of.multiprocessors))
 }
 
+/// The number of a new stream of a device.
+#[pyfunction]
+fn _cuda_stream_new(device: usize) -> PyResult<usize> {
+    Stream::new(device).map(|stream| stream.id()).map_err(raise)
+}
+
+/// The number of the stream that this thread uses on a device.
+#[pyfunction]
+fn _cuda_stream_current(device: usize) -> usize {
+    Stream::current(device).id()
+}
+
+fn stream_of(device: usize, id: usize) -> PyResult<Stream> {
+    Stream::from_id(device, id).map_err(raise)
+}
+
+#[pyfunction]
+fn _cuda_stream_set(device: usize, id: usize) -> PyResult<()> {
+    stream_of(device, id)?.set_current().map_err(raise)
+}
+
+#[pyfunction]
+fn _cuda_stream_address(device: usize, id: usize) -> PyResult<usize> {
+    stream_of(device, id)?.address().map_err(raise)
+}
+
+#[pyfunction]
+fn _cuda_stream_query(device: usize, id: usize) -> PyResult<bool> {
+    stream_of(device, id)?.query().map_err(raise)
+}
+
+#[pyfunction]
+fn _cuda_stream_synchronize(py: Python<'_>, device: usize, id: usize) -> PyResult<()> {
+    let stream = stream_of(device, id)?;
+    detached_owning(py, || stream.synchronize()).map_err(raise)
+}
+
+#[pyfunction]
+fn _cuda_record_stream(tensor: &Bound<'_, PyTensor>, device: usize, id: usize) -> PyResult<()> {
+    gpu::record_stream(tensor.get().tensor(), &stream_of(device, id)?).map_err(raise)
+}
+
+/// The event of `flambeau.cuda.Event`.
+#[pyclass(name = "_CudaEvent", module = "flambeau", frozen)]
+struct PyEvent(Event);
+
+#[pymethods]
+impl PyEvent {
+    #[new]
+    fn new(has_time: bool) -> Self {
+        PyEvent(Event::new(has_time))
+    }
+
+    fn record(&self, device: usize, id: usize) -> PyResult<()> {
+        self.0.record(&stream_of(device, id)?).map_err(raise)
+    }
+
+    /// Has a stream wait for it.
+    fn hold(&self, device: usize, id: usize) -> PyResult<()> {
+        stream_of(device, id)?.wait_event(&self.0).map_err(raise)
+    }
+
+    fn query(&self) -> PyResult<bool> {
+        self.0.query().map_err(raise)
+    }
+
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        detached_owning(py, || self.0.synchronize()).map_err(raise)
+    }
+
+    fn elapsed_time(&self, end: &Bound<'_, PyEvent>) -> PyResult<f32> {
+        self.0.elapsed_time(&end.get().0).map_err(raise)
+    }
+}
+
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyEvent>()?;
+    module.add_function(wrap_pyfunction!(_cuda_stream_new, module)?)?;
+    module.add_function(wrap_pyfunction!(_cuda_stream_current, module)?)?;
+    module.add_function(wrap_pyfunction!(_cuda_stream_set, module)?)?;
+    module.add_function(wrap_pyfunction!(_cuda_stream_address, module)?)?;
+    module.add_function(wrap_pyfunction!(_cuda_stream_query, module)?)?;
+    module.add_function(wrap_pyfunction!(_cuda_stream_synchronize, module)?)?;
+    module.add_function(wrap_pyfunction!(_cuda_record_stream, module)?)?;
     module.add_function(wrap_pyfunction!(_cuda_device_count, module)?)?;
     module.add_function(wrap_pyfunction!(_cuda_current_device, module)?)?;
     module.add_function(wrap_pyfunction!(_cuda_set_device, module)?)?;

@@ -78,16 +78,111 @@ assert fl.cuda.memory_allocated() == fl.cuda.max_memory_allocated() == fl.cuda.m
 """
 
 
-@pytest.mark.skipif(not (STAND_IN.exists() and NVRTC.exists()), reason="`cargo xtask cuda` builds the stand-in and fetches NVRTC")
-def test_a_device_from_python(tmp_path):
+ON_STREAMS = """
+import flambeau as fl
+first, second = fl.cuda.Stream(), fl.cuda.Stream()
+assert first != second and first == fl.cuda.Stream(stream_id=first.stream_id) and hash(first) != hash(second)
+assert fl.cuda.current_stream() == fl.cuda.default_stream() and first.device == fl.device("cuda:0") and first.cuda_stream != 0
+start, end = fl.cuda.Event(enable_timing=True), fl.cuda.Event(enable_timing=True)
+x = fl.arange(100.0, device="cuda")
+with fl.cuda.stream(first):
+    assert fl.cuda.current_stream() == first
+    start.record()
+    y = x * 2
+    with fl.cuda.stream(second):
+        z = (y + x).cumsum(0)
+        second.record_event(end)
+    with fl.cuda.stream(None):
+        assert fl.cuda.current_stream() == first
+assert fl.cuda.current_stream() == fl.cuda.default_stream()
+z.record_stream(second)
+first.wait_stream(second)
+end.wait()
+end.synchronize()
+assert end.query() and start.elapsed_time(end) >= 0
+assert z[-1].item() == 3 * 4950
+first.synchronize()
+second.synchronize()
+assert first.query() and second.query()
+for call in (lambda: fl.cuda.Event().elapsed_time(end), lambda: fl.cuda.Event(interprocess=True), lambda: fl.ones(2).record_stream(first)):
+    try:
+        call()
+    except RuntimeError as error:
+        assert str(error)
+    else:
+        raise AssertionError(call)
+assert "cuda:0" in repr(first)
+"""
+
+
+def on_stand_in(program: str, cache: Path, **variables: str) -> None:
     run(
-        ON_DEVICE,
+        program,
         FLAMBEAU_CUDA_DRIVER=str(STAND_IN),
         FLAMBEAU_CUDA_PATH=str(NVRTC),
-        FLAMBEAU_CACHE=str(tmp_path),
+        FLAMBEAU_CACHE=str(cache),
         FLAMBEAU_CUDA_BLAS="own",
         CUDA_FORCE_PTX_JIT="1",
+        **variables,
     )
+
+
+needs_stand_in = pytest.mark.skipif(
+    not (STAND_IN.exists() and NVRTC.exists()), reason="`cargo xtask cuda` builds the stand-in and fetches NVRTC"
+)
+
+
+@needs_stand_in
+def test_a_device_from_python(tmp_path):
+    on_stand_in(ON_DEVICE, tmp_path)
+
+
+@needs_stand_in
+def test_streams_and_events(tmp_path):
+    on_stand_in(ON_STREAMS, tmp_path, FLAMBEAU_STANDIN_SEED="1")
+
+
+# Each is the first or the second call of a function of the driver: the program gets an error, nothing is in use after it, and the next call works.
+AFTER_A_FAILURE = """
+import flambeau as fl
+
+def work():
+    x = fl.arange(6.0).to("cuda")
+    with fl.cuda.stream(fl.cuda.Stream()):
+        y = x * 2
+    return (x + y).sum().item()
+
+errors = 0
+for attempt in range(3):
+    try:
+        assert work() == 45
+    except RuntimeError as error:
+        assert "cuda" in str(error), error
+        errors += 1
+assert errors <= 1, errors
+fl.cuda.synchronize()
+assert fl.cuda.memory_allocated() == 0
+"""
+
+
+@needs_stand_in
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuMemAlloc_v2:3",
+        "cuStreamCreate:2",
+        "cuEventCreate:3",
+        "cuEventRecord:2",
+        "cuStreamWaitEvent:1",
+        "cuLaunchKernel:1",
+        "cuLaunchKernel:2",
+        "cuMemcpyHtoDAsync_v2:1",
+        "cuMemcpyDtoHAsync_v2:1",
+        "cuModuleLoadData:1",
+    ],
+)
+def test_a_call_of_the_driver_fails(tmp_path, call):
+    on_stand_in(AFTER_A_FAILURE, tmp_path, FLAMBEAU_STANDIN_FAIL=call)
 
 
 def test_no_device_is_visible(tmp_path):

@@ -1,6 +1,6 @@
 //! `cuda-tools` fetches NVRTC, with which tests compile every kernel on a machine without a GPU. `cuda` runs the checks of a GPU on the
-//! stand-in for NVIDIA's driver, which needs none. `cuda --pack` packs them for a machine that has a GPU and nothing else, and
-//! `cuda --device` runs them there.
+//! stand-in for NVIDIA's driver, which needs none. `cuda --registers` compares the registers of kernels with a table. `cuda --pack` packs
+//! the checks for a machine that has a GPU and nothing else, and `cuda --device` runs them there.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,7 +23,16 @@ pub(crate) struct Options {
     /// Runs the packed checks on this machine's GPU.
     #[arg(long, conflicts_with = "pack")]
     device: bool,
-    /// The parts to run: memory, large, faults, training, speed, rows, layouts, repeats.
+    /// Compares the registers and the local memory of kernels with `crates/cuda/registers.txt`.
+    #[arg(long, conflicts_with_all = ["pack", "device"])]
+    registers: bool,
+    /// Writes that table anew.
+    #[arg(long, requires = "registers")]
+    write: bool,
+    /// Runs the parts of determinism in 8 orders of work instead of 3.
+    #[arg(long)]
+    schedules: bool,
+    /// The parts to run: memory, large, faults, streams, steady, training, images, speed, rows, layouts, repeats.
     parts: Vec<String>,
 }
 
@@ -53,7 +62,23 @@ pub(crate) fn run_task(options: &Options) -> Outcome {
         let status = script.arg(folder.join("run.sh")).args(&options.parts).status()?;
         return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    if options.pack { pack(&folder) } else { standin::run(&options.parts) }
+    if options.registers {
+        return registers(options.write);
+    }
+    if options.pack { pack(&folder) } else { standin::run(&options.parts, options.schedules) }
+}
+
+/// Compares what kernels need with the table, or writes it.
+fn registers(write: bool) -> Outcome {
+    let libraries = fetch()?;
+    let cargo = || Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    succeed(cargo().current_dir(root()).args(["build", "--workspace", "--example", "registers"]))?;
+    let mut program = Command::new(built("debug").join("examples/registers"));
+    program.arg(root().join("crates/cuda/registers.txt")).env("FLAMBEAU_CUDA_PATH", libraries);
+    if write {
+        program.arg("--write");
+    }
+    Ok(if program.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What a machine with a GPU needs: the program without symbols, compressed; compiled kernels; a script.

@@ -1,11 +1,12 @@
-//! All checks that need a GPU: the operator table against the host, determinism, memory, faults, a GPT in training, and times.
+//! All checks that need a GPU: the operator table against the host, determinism, memory, faults, a GPT and a ResNet in training, and times.
 //!
-//! `device_check [PART]..` runs the parts that are named, or all: memory, large, faults, training, speed, rows, layouts, repeats. It prints
+//! `device_check [PART]..` runs the parts that are named, or all: memory, large, faults, streams, steady, training, images, speed, rows, layouts, repeats. It prints
 //! what it counted, and fails if anything differs. With `FLAMBEAU_CHECK_TIER=quick` the parts are small, for a device that is slow.
 
 mod memory;
 mod rows;
 mod speed;
+mod streams;
 mod training;
 
 use flambeau::{Device, Result};
@@ -23,11 +24,14 @@ fn is_quick() -> bool {
 /// A part: its name, and what it counts as faults.
 type Part = (&'static str, fn() -> Result<usize>);
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 11] = [
     ("memory", memory::stress),
     ("large", memory::more_than_32_bits),
     ("faults", memory::index_faults),
+    ("streams", streams::ordered),
+    ("steady", training::steady),
     ("training", training::small_gpt),
+    ("images", training::resnet),
     ("speed", speed::measure),
     ("rows", rows::against_the_host),
     ("layouts", rows::layouts),

@@ -28,6 +28,15 @@ struct Product {
     static INLINE A end(A product, double) { return product; }
 };
 
+// The sum of what is not NaN.
+struct NanSum {
+    typedef typename summing<R>::type A;
+    static INLINE A start() { return A(0); }
+    static INLINE A take(A sum, typename computing<T>::type x, int64) { return x == x ? sum + A(x) : sum; }
+    static INLINE A merge(A a, A b) { return a + b; }
+    static INLINE A end(A sum, double) { return sum; }
+};
+
 struct Any {
     typedef bool A;
     static INLINE A start() { return false; }
@@ -71,11 +80,48 @@ struct Arg {
 
 #endif
 
+#ifdef IS_ROOT
+
+// The mean, the sum of squared deviations from it, and how many elements they are of (Chan, Golub and LeVeque, "Updating formulae and a
+// pairwise algorithm for computing sample variances", 1979).
+struct Deviations {
+    typename summing<R>::type mean, squares;
+    int64 count;
+};
+
+// The variance, or its root if `IS_ROOT`.
+struct Moments {
+    typedef Deviations A;
+    typedef typename summing<R>::type V;
+    static INLINE A start() { return {V(0), V(0), 0}; }
+    static INLINE A take(A a, typename computing<T>::type x, int64) {
+        const V delta = V(x) - a.mean, mean = a.mean + delta / V(a.count + 1);
+        return {mean, a.squares + delta * (V(x) - mean), a.count + 1};
+    }
+    static INLINE A merge(A a, A b) {
+        if (b.count == 0) return a;
+        if (a.count == 0) return b;
+        const int64 count = a.count + b.count;
+        const V delta = b.mean - a.mean, share = V(b.count) / V(count);
+        return {a.mean + delta * share, a.squares + b.squares + delta * delta * V(a.count) * share, count};
+    }
+    static INLINE A end(A a, double correction) {
+        const double rest = double(a.count) - correction;
+        const V variance = a.squares / V(rest > 0 ? rest : 0);
+        return {a.count ? a.mean : V(NAN_F), IS_ROOT ? root(variance) : variance, a.count};
+    }
+};
+
+#endif
+
 typedef FOLD::A A;
 
-// What is written of a result: the value, the index, or both.
+// What is written of a result: the value, the index, or both. The second of a variance is the mean.
 INLINE void write(R* values, int64* indices, int64 at, A result) {
-#ifdef IS_MAX
+#if defined(IS_ROOT)
+    if (values) values[at] = cast<R>(result.squares);
+    if (indices) ((R*)indices)[at] = cast<R>(result.mean);
+#elif defined(IS_MAX)
     if (values) values[at] = cast<R>(result.value);
     if (indices) indices[at] = result.index;
 #else

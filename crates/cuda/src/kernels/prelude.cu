@@ -181,6 +181,30 @@ template <class T> INLINE T remainder_floor(T a, T b) {
 }
 template <> INLINE bool remainder_floor(bool, bool) { return false; }
 
+template <class T> INLINE T gcd_of(T a, T b) {
+    T high = magnitude(a), low = magnitude(b);
+    while (low != T(0)) {
+        const T rest = remainder_trunc(high, low);
+        high = low;
+        low = rest;
+    }
+    return high;
+}
+template <class T> INLINE T lcm_of(T a, T b) { return magnitude(mul(div_trunc(a, gcd_of(a, b)), b)); }
+// By repeated squaring. For negative exponents the result is truncated.
+template <class T> INLINE T power_of(T base, T exponent) {
+    if (exponent < T(0)) {
+        if (base == T(1)) return base;
+        return base == T(-1) ? ((exponent & T(1)) ? base : T(1)) : T(0);
+    }
+    T result = T(1), square = base;
+    for (T left = exponent; left > T(0); left = T(left >> 1)) {
+        if (left & T(1)) result = mul(result, square);
+        square = mul(square, square);
+    }
+    return result;
+}
+
 // ---- bits of floating point numbers
 
 template <class T> struct bits_of { typedef uint64 type; };

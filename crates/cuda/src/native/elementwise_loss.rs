@@ -13,6 +13,30 @@ structured! {
         (self_: &Tensor, target: &Tensor, reduction: i64, beta: f64) reads [self_, target];
     HUBER_LOSS HUBER_LOSS_OUT "huber_loss" loss::huber_loss_meta, huber_loss:
         (self_: &Tensor, target: &Tensor, reduction: i64, delta: f64) reads [self_, target];
+    BINARY_CROSS_ENTROPY BINARY_CROSS_ENTROPY_OUT "binary_cross_entropy" loss::binary_cross_entropy_meta, cross_entropy:
+        (self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64) reads [self_, target];
+    BINARY_CROSS_ENTROPY_WITH_LOGITS BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT "binary_cross_entropy_with_logits"
+        loss::binary_cross_entropy_with_logits_meta, cross_entropy_with_logits:
+        (self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, pos_weight: Option<&Tensor>, reduction: i64)
+        reads [self_, target];
+    KL_DIV KL_DIV_OUT "kl_div" loss::kl_div_meta, kl_div:
+        (self_: &Tensor, target: &Tensor, reduction: i64, log_target: bool) reads [self_, target];
+}
+
+register!(ops::BINARY_CROSS_ENTROPY_BACKWARD, Cuda, cross_entropy_backward);
+
+fn cross_entropy_backward(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let spec = loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction)?;
+    let out = spec.allocate("binary_cross_entropy_backward")?;
+    loss::binary_cross_entropy_backward(grad_output, self_, target, weight, reduction, &out)?;
+    Ok(out)
 }
 
 /// Registers derivatives, which are formulas of the host.
@@ -86,4 +110,37 @@ fn smooth_l1_loss(self_: &Tensor, target: &Tensor, reduction: i64, beta: f64, ou
 fn huber_loss(self_: &Tensor, target: &Tensor, reduction: i64, delta: f64, out: &Tensor) -> Result<()> {
     let all = || loss::huber_loss_meta(self_, target, NONE, delta)?.allocate("huber_loss");
     reduced("huber_loss", reduction, out, |each| loss::huber_loss(self_, target, NONE, delta, each), all)
+}
+
+fn cross_entropy(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    const NAME: &str = "binary_cross_entropy";
+    let all = || loss::binary_cross_entropy_meta(self_, target, weight, NONE)?.allocate(NAME);
+    reduced(NAME, reduction, out, |each| loss::binary_cross_entropy(self_, target, weight, NONE, each), all)
+}
+
+fn cross_entropy_with_logits(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    const NAME: &str = "binary_cross_entropy_with_logits";
+    let meta = loss::binary_cross_entropy_with_logits_meta;
+    let all = || meta(self_, target, weight, pos_weight, NONE)?.allocate(NAME);
+    let each =
+        |each: &Tensor| loss::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, NONE, each);
+    reduced(NAME, reduction, out, each, all)
+}
+
+fn kl_div(self_: &Tensor, target: &Tensor, reduction: i64, log_target: bool, out: &Tensor) -> Result<()> {
+    let all = || loss::kl_div_meta(self_, target, NONE, log_target)?.allocate("kl_div");
+    reduced("kl_div", reduction, out, |each| loss::kl_div(self_, target, NONE, log_target, each), all)
 }

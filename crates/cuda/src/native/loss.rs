@@ -1,14 +1,16 @@
-//! `_cross_entropy` and its derivative.
+//! `_cross_entropy`, `nll_loss` and their derivatives.
 
-use super::{RowProgram, dense, dense_as, empty, name_of, reduction_of};
+use super::{RowProgram, computing_type, dense, dense_as, empty, name_of, reduction_of};
 use crate::launch::{Arguments, address, guarded};
-use flambeau_core::{DispatchKeySet, Result, ScalarType, ensure};
+use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType, ensure};
 use flambeau_ops::native::nn::loss;
 use flambeau_ops::ops::options::Reduction;
 use flambeau_ops::{Tensor, ops, register};
 
 register!(ops::_CROSS_ENTROPY, Cuda, cross_entropy);
 register!(ops::_CROSS_ENTROPY_BACKWARD, Cuda, cross_entropy_backward);
+register!(ops::NLL_LOSS_FORWARD, Cuda, nll_loss_forward);
+register!(ops::NLL_LOSS_BACKWARD, Cuda, nll_loss_backward);
 
 const NAME: &str = "_cross_entropy";
 const BACKWARD: &str = "_cross_entropy_backward";
@@ -142,5 +144,111 @@ fn cross_entropy_backward(
         let arguments = arguments.int(gpu.faults.number_of("cross_entropy"));
         gpu.launch(function, program.grid(rows), &arguments)
     })?;
+    Ok(result)
+}
+
+/// The classes of samples, of which each is a row: the index of each class, 0 where it is ignored, and the weight of each sample.
+struct Samples {
+    rows: Tensor,
+    classes: Tensor,
+    weights: Tensor,
+}
+
+impl Samples {
+    fn new(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64) -> Result<Self> {
+        let wide = computing_type(self_.dtype());
+        let count = target.numel();
+        let rows = ops::reshape(&dense_as(self_, wide)?, &[count, self_.sizes()[self_.dim() - 1]])?;
+        let target = ops::reshape(&dense_as(target, ScalarType::I64)?, &[count])?;
+        let is_ignored = ops::eq_scalar(&target, Scalar::Int(ignore_index))?;
+        let classes = ops::masked_fill_scalar(&target, &is_ignored, Scalar::Int(0))?;
+        let each = match weight {
+            Some(weight) => ops::index_select(&dense_as(weight, wide)?, 0, &classes)?,
+            None => ops::ones(&[count], Some(wide), None, Some(rows.device()), None)?,
+        };
+        let weights = ops::masked_fill_scalar(&each, &is_ignored, Scalar::Int(0))?;
+        Ok(Samples { rows, classes: ops::unsqueeze(&classes, 1)?, weights })
+    }
+}
+
+fn nll_loss_forward(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<(Tensor, Tensor)> {
+    const NAME: &str = "nll_loss";
+    let (output, total) = loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
+    let (output, total) = (output.allocate(NAME)?, total.allocate(NAME)?);
+    let samples = Samples::new(self_, target, weight, ignore_index)?;
+    let picked = ops::squeeze_dim(&ops::gather(&samples.rows, 1, &samples.classes, false)?, 1)?;
+    // An ignored sample has no loss, whatever its score is.
+    let is_counted = ops::ne_scalar(&samples.weights, Scalar::Int(0))?;
+    let products = ops::neg(&ops::mul_tensor(&picked, &samples.weights)?)?;
+    let losses =
+        ops::where_self(&is_counted, &products, &ops::zeros_like(&products, None, None, None, None, None)?)?;
+    let sum = |t: &Tensor| ops::sum_dim_intlist(t, None, false, None);
+    match reduction_of(NAME, reduction)? {
+        Reduction::None => {
+            ops::copy_(&output, &ops::view(&losses, output.sizes())?, false)?;
+            ops::zero_(&total)?;
+            return Ok((output, total));
+        }
+        Reduction::Mean => {
+            let mean = ops::div_tensor(&sum(&losses)?, &sum(&samples.weights)?)?;
+            ops::copy_(&output, &mean, false)?;
+        }
+        Reduction::Sum => ops::copy_(&output, &sum(&losses)?, false)?,
+    }
+    ops::copy_(&total, &sum(&samples.weights)?, false)?;
+    Ok((output, total))
+}
+
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+fn nll_loss_backward(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+) -> Result<Tensor> {
+    const NAME: &str = "nll_loss_backward";
+    let spec = loss::nll_loss_backward_meta(
+        grad_output,
+        self_,
+        target,
+        weight,
+        reduction,
+        ignore_index,
+        total_weight,
+    )?;
+    let result = spec.allocate(NAME)?;
+    let kind = reduction_of(NAME, reduction)?;
+    let samples = Samples::new(self_, target, weight, ignore_index)?;
+    let count = samples.weights.numel();
+    let expected = if kind == Reduction::None { count } else { 1 };
+    ensure!(
+        grad_output.numel() == expected,
+        Shape(NAME, "grad_output"),
+        "expected {expected} gradients but got {}",
+        grad_output.numel()
+    );
+    let wide = samples.rows.dtype();
+    let grad = ops::reshape(&dense_as(grad_output, wide)?, &[expected])?;
+    let mut amounts = ops::mul_tensor(&grad, &samples.weights)?;
+    if kind == Reduction::Mean {
+        amounts = ops::div_tensor(&amounts, &dense_as(total_weight, wide)?)?;
+    }
+    // Ignored samples give 0 even if the total weight is 0.
+    let is_zero = ops::eq_scalar(&samples.weights, Scalar::Int(0))?;
+    let amounts = ops::neg(&ops::masked_fill_scalar(&amounts, &is_zero, Scalar::Int(0))?)?;
+    let zeros = ops::zeros_like(&samples.rows, None, None, None, None, None)?;
+    let scattered = ops::scatter_src(&zeros, 1, &samples.classes, &ops::unsqueeze(&amounts, 1)?)?;
+    ops::copy_(&result, &ops::view(&scattered, self_.sizes())?, false)?;
     Ok(result)
 }

@@ -13,6 +13,10 @@ structured! {
     BMM BMM_OUT "bmm" matmul::bmm_meta, bmm: (self_: &Tensor, mat2: &Tensor) reads [self_, mat2];
     MV MV_OUT "mv" matmul::mv_meta, mv: (self_: &Tensor, vec: &Tensor) reads [self_, vec];
     DOT DOT_OUT "dot" matmul::dot_meta, dot: (self_: &Tensor, tensor: &Tensor) reads [self_, tensor];
+    VDOT VDOT_OUT "vdot" matmul::vdot_meta, dot: (self_: &Tensor, other: &Tensor) reads [self_, other];
+    ADDMV ADDMV_OUT "addmv" matmul::addmv_meta, addmv:
+        (self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: flambeau_core::Scalar, alpha: flambeau_core::Scalar)
+        reads [self_, mat, vec];
     ADDMM ADDMM_OUT "addmm" matmul::addmm_meta, addmm:
         (self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: flambeau_core::Scalar, alpha: flambeau_core::Scalar)
         reads [self_, mat1, mat2];
@@ -151,6 +155,20 @@ fn mv(self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
 fn dot(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
     let sizes = [1, 1, 1, size(tensor, 0)];
     Product::new("dot", sizes).run(&Batch::of(self_).transposed(), &Batch::of(tensor), &Batch::of(out))
+}
+
+/// As a product with a matrix of one column.
+fn addmv(
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let column = |t: &Tensor| ops::unsqueeze(t, -1);
+    let addend = if self_.dim() == 0 { self_.clone() } else { column(self_)? };
+    addmm(&addend, mat, &column(vec)?, beta, alpha, &column(out)?)
 }
 
 /// A product with an addend; where `beta` is 0, the addend is not read.

@@ -1,10 +1,10 @@
 //! Reductions along any dimensions. How elements are split depends on sizes alone, so the same input gives the same bits.
 
-use super::{empty, name_of, program, structured};
+use super::{computing_type, dense_as, empty, made, meta, name_of, program, structured};
 use crate::launch::{Arguments, Grid, address, ceil_div, guarded};
 use crate::loops::wide;
 use crate::print::{MAX_DIMS, layout_struct};
-use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType, ensure};
 use flambeau_ops::native::reduce::{max_min, sum_prod_any, vector_norm};
 use flambeau_ops::structured::TensorSpec;
 use flambeau_ops::tensor_iterator::DimMask;
@@ -18,6 +18,17 @@ structured! {
     LINALG_VECTOR_NORM LINALG_VECTOR_NORM_OUT "linalg.vector_norm" vector_norm::linalg_vector_norm_meta, norm:
         (self_: &Tensor, ord: flambeau_core::Scalar, dim: Option<&[i64]>, keepdim: bool, dtype: Option<flambeau_core::ScalarType>)
         reads [self_];
+    NANSUM NANSUM_OUT "nansum" sum_prod_any::nansum_meta, nansum:
+        (self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<flambeau_core::ScalarType>) reads [self_];
+    NORM_SCALAROPT_DIM NORM_OUT "norm" vector_norm::norm_dim_meta, norm_dim:
+        (self_: &Tensor, p: Option<flambeau_core::Scalar>, dim: &[i64], keepdim: bool) reads [self_];
+    NORM_SCALAROPT_DIM_DTYPE NORM_DTYPE_OUT "norm" vector_norm::norm_dim_dtype_meta, norm_dim_dtype:
+        (self_: &Tensor, p: Option<flambeau_core::Scalar>, dim: &[i64], keepdim: bool, dtype: flambeau_core::ScalarType)
+        reads [self_];
+    ANY_DIMS ANY_DIMS_OUT "any" sum_prod_any::any_dims_meta, any_dims:
+        (self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) reads [self_];
+    ALL_DIMS ALL_DIMS_OUT "all" sum_prod_any::all_dims_meta, all_dims:
+        (self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) reads [self_];
     AMAX AMAX_OUT "amax" max_min::amax_meta, amax: (self_: &Tensor, dim: &[i64], keepdim: bool) reads [self_];
     AMIN AMIN_OUT "amin" max_min::amin_meta, amin: (self_: &Tensor, dim: &[i64], keepdim: bool) reads [self_];
     ARGMAX ARGMAX_OUT "argmax" max_min::argmax_meta, argmax: (self_: &Tensor, dim: Option<i64>, keepdim: bool) reads [self_];
@@ -65,6 +76,28 @@ fn mean(self_: &Tensor, dim: Option<&[i64]>, _: bool, _: Option<ScalarType>, out
     reduction.run("Sum", [Some(out), None], count as f64)
 }
 
+/// The sum over no dimension is over all.
+fn nansum(self_: &Tensor, dim: Option<&[i64]>, _: bool, _: Option<ScalarType>, out: &Tensor) -> Result<()> {
+    let fold = if self_.is_floating_point() { "NanSum" } else { "Sum" };
+    Reduction::new("nansum", self_, dim)?.run(fold, [Some(out), None], 1.0)
+}
+
+fn any_dims(self_: &Tensor, dim: Option<&[i64]>, _: bool, out: &Tensor) -> Result<()> {
+    of_dims("any", "Any", self_, dim, out)
+}
+
+fn all_dims(self_: &Tensor, dim: Option<&[i64]>, _: bool, out: &Tensor) -> Result<()> {
+    of_dims("all", "All", self_, dim, out)
+}
+
+/// Along none of the dimensions, whether each element differs from zero.
+fn of_dims(name: &'static str, fold: &str, self_: &Tensor, dim: Option<&[i64]>, out: &Tensor) -> Result<()> {
+    match dim {
+        Some([]) => ops::copy_(out, &ops::ne_scalar(self_, Scalar::Int(0))?, false),
+        _ => Reduction::new(name, self_, dim)?.run(fold, [Some(out), None], 1.0),
+    }
+}
+
 fn norm(
     self_: &Tensor,
     ord: Scalar,
@@ -75,13 +108,83 @@ fn norm(
 ) -> Result<()> {
     const NAME: &str = "linalg.vector_norm";
     let reduce = |of: &Tensor, fold| Reduction::new(NAME, of, dim)?.run(fold, [Some(out), None], 1.0);
+    let wide = dense_as(self_, computing_type(out.dtype()))?;
     match ord.to_f64() {
         2.0 => reduce(self_, "SumOfSquares"),
         1.0 => reduce(&ops::abs(self_)?, "Sum"),
+        0.0 => reduce(&ops::ne_scalar(self_, Scalar::Int(0))?, "Sum"),
         p if p == f64::INFINITY => reduce(&ops::abs(self_)?, "max"),
         p if p == f64::NEG_INFINITY => reduce(&ops::abs(self_)?, "min"),
-        p => bail!(NotImplemented(NAME, "ord"), "there is no kernel for cuda of the norm of order {p}"),
+        p => {
+            let powers = ops::pow_tensor_scalar(&ops::abs(&wide)?, Scalar::Float(p))?;
+            let keepdim = out.dim() == self_.dim();
+            let sum = ops::sum_dim_intlist(&powers, dim, keepdim, None)?;
+            ops::copy_(out, &ops::pow_tensor_scalar(&sum, Scalar::Float(1.0 / p))?, false)
+        }
     }
+}
+
+fn norm_dim(self_: &Tensor, p: Option<Scalar>, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
+    norm(self_, p.unwrap_or(Scalar::Int(2)), Some(dim), keepdim, None, out)
+}
+
+fn norm_dim_dtype(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: &[i64],
+    keepdim: bool,
+    dtype: ScalarType,
+    out: &Tensor,
+) -> Result<()> {
+    norm(self_, p.unwrap_or(Scalar::Int(2)), Some(dim), keepdim, Some(dtype), out)
+}
+
+register!(ops::COUNT_NONZERO_DIM_INTLIST, Cuda, count_nonzero);
+register!(ops::LOGSUMEXP, Cuda, logsumexp);
+register!(ops::PROD, Cuda, prod);
+register!(ops::AMINMAX, Cuda, aminmax);
+
+fn count_nonzero(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    let out = made(&sum_prod_any::count_nonzero_dims(&meta(self_)?, dim)?, self_.device())?;
+    let truth = ops::ne_scalar(self_, Scalar::Int(0))?;
+    Reduction::new("count_nonzero", &truth, Some(dim))?.run("Sum", [Some(&out), None], 1.0)?;
+    Ok(out)
+}
+
+/// The maximum is subtracted before, unless it is infinite.
+fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let out = made(&sum_prod_any::logsumexp(&meta(self_)?, dim, keepdim)?, self_.device())?;
+    if out.numel() == 0 {
+        return Ok(out);
+    }
+    let x = dense_as(self_, computing_type(out.dtype()))?;
+    if x.numel() == 0 {
+        ops::fill__scalar(&out, Scalar::Float(f64::NEG_INFINITY))?;
+        return Ok(out);
+    }
+    let highest = ops::amax(&x, dim, true)?;
+    let shift = ops::masked_fill_scalar(&highest, &ops::isinf(&highest)?, Scalar::Int(0))?;
+    let powers = ops::exp(&ops::sub_tensor(&x, &shift, Scalar::Int(1))?)?;
+    let sum = ops::log(&ops::sum_dim_intlist(&powers, Some(dim), keepdim, None)?)?;
+    let result = ops::add_tensor(&sum, &ops::reshape(&shift, sum.sizes())?, Scalar::Int(1))?;
+    ops::copy_(&out, &result, false)?;
+    Ok(out)
+}
+
+fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
+    let out = made(&sum_prod_any::prod_all(&meta(self_)?, dtype)?, self_.device())?;
+    let wide = if dtype.is_some() { dense_as(self_, out.dtype())? } else { self_.clone() };
+    Reduction::new("prod", &wide, None)?.run("Product", [Some(&out), None], 1.0)?;
+    Ok(out)
+}
+
+fn aminmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (min, max) = max_min::aminmax_meta(self_, dim, keepdim)?;
+    let (min, max) = (min.allocate("aminmax")?, max.allocate("aminmax")?);
+    let dims = dim.as_ref().map(std::slice::from_ref);
+    Reduction::new("aminmax", self_, dims)?.run("min", [Some(&min), None], 1.0)?;
+    Reduction::new("aminmax", self_, dims)?.run("max", [Some(&max), None], 1.0)?;
+    Ok((min, max))
 }
 
 fn amax(self_: &Tensor, dim: &[i64], _: bool, out: &Tensor) -> Result<()> {
@@ -128,7 +231,7 @@ fn extreme(
 }
 
 /// A reduction: the dimensions that are kept and those that are reduced, innermost first, with strides in bytes.
-struct Reduction<'a> {
+pub(super) struct Reduction<'a> {
     name: &'static str,
     input: &'a Tensor,
     kept: (Vec<i64>, Vec<i64>),
@@ -138,8 +241,8 @@ struct Reduction<'a> {
     count: i64,
 }
 
-/// Bytes of an accumulator in memory, at most: an element and its index.
-const ACCUMULATOR_BYTES: i64 = 16;
+/// Bytes of an accumulator in memory, at most: two numbers and a count.
+const ACCUMULATOR_BYTES: i64 = 24;
 /// From so many elements on, a result is computed by a block.
 const MIN_BLOCK_COUNT: i64 = 128;
 /// A block folds at least so many elements, a thread at least as many as the second.
@@ -155,7 +258,7 @@ const MANY_OUTPUTS: i64 = 1024;
 const MAX_CHUNKS: i64 = 4096;
 
 impl<'a> Reduction<'a> {
-    fn new(name: &'static str, input: &'a Tensor, dim: Option<&[i64]>) -> Result<Self> {
+    pub(super) fn new(name: &'static str, input: &'a Tensor, dim: Option<&[i64]>) -> Result<Self> {
         let mask = DimMask::new(dim, input.dim()).map_err(|error| error.in_operator(name))?;
         let view = input.strided_view();
         let size = input.dtype().size() as i64;
@@ -196,7 +299,7 @@ impl<'a> Reduction<'a> {
     }
 
     /// Folds into values, indices, or both.
-    fn run(self, fold: &str, [values, indices]: [Option<&Tensor>; 2], divisor: f64) -> Result<()> {
+    pub(super) fn run(self, fold: &str, [values, indices]: [Option<&Tensor>; 2], divisor: f64) -> Result<()> {
         let name = self.name;
         if self.outputs == 0 {
             return Ok(());
@@ -266,12 +369,15 @@ fn table((sizes, strides): &(Vec<i64>, Vec<i64>)) -> Vec<u64> {
     wide(sizes, &[strides.as_slice()])
 }
 
-/// The types and the fold of a program; `max` and `min` fold elements with their indices.
+/// The types and the fold of a program; `max` and `min` fold elements with their indices, `var` and `std` give the mean too.
 fn definitions(name: &str, fold: &str, from: ScalarType, to: ScalarType) -> Result<String> {
     let (from_name, to_name) = (name_of(name, from)?, name_of(name, to)?);
+    // Folds that are not for all types are only in the programs that use them.
     let fold = match fold {
         "max" => "Arg\n#define IS_MAX true",
         "min" => "Arg\n#define IS_MAX false",
+        "var" => "Moments\n#define IS_ROOT false",
+        "std" => "Moments\n#define IS_ROOT true",
         other => other,
     };
     Ok(format!("typedef {from_name} T;\ntypedef {to_name} R;\n#define FOLD {fold}\n"))
@@ -302,7 +408,8 @@ fn coalesced(dims: impl DoubleEndedIterator<Item = (i64, i64)>) -> (Vec<i64>, Ve
 
 /// Every program of this module, by name.
 pub(super) fn programs() -> Vec<(String, String)> {
-    const FOLDS: [&str; 7] = ["Sum", "SumOfSquares", "Product", "Any", "All", "max", "min"];
+    const FOLDS: [&str; 10] =
+        ["Sum", "SumOfSquares", "Product", "NanSum", "Any", "All", "max", "min", "var", "std"];
     let mut all = Vec::new();
     for from in [
         ScalarType::F32,
@@ -314,6 +421,9 @@ pub(super) fn programs() -> Vec<(String, String)> {
         ScalarType::Bool,
     ] {
         for fold in FOLDS {
+            if matches!(fold, "NanSum" | "var" | "std") && !from.is_floating_point() {
+                continue;
+            }
             let to = match fold {
                 "Any" | "All" => ScalarType::Bool,
                 "max" | "min" => from,

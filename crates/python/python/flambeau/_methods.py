@@ -73,6 +73,13 @@ def cuda(self, device=None, non_blocking=False, memory_format=None):
     return self.to(chosen, non_blocking=non_blocking)
 
 
+def record_stream(self, s):
+    """Notes that a stream uses the tensor, so that its memory is used again only after that. Uses by operators are noted without it."""
+    from ._flambeau import _cuda_record_stream
+
+    _cuda_record_stream(self, s.device_index, s.stream_id)
+
+
 def pin_memory(self, device=None):
     """The tensor itself: memory is pinned for copies to accelerators only."""
     return self
@@ -282,7 +289,7 @@ ALIASES = {
 
 def install(tensor):
     """Puts the methods on the class."""
-    for method in (cuda, pin_memory, is_pinned, fill_diagonal_, apply_, map_, new, storage, storage_type):
+    for method in (cuda, record_stream, pin_memory, is_pinned, fill_diagonal_, apply_, map_, new, storage, storage_type):
         setattr(tensor, method.__name__, method)
     for name in ("is_xpu", "is_mps", "is_nested", "is_mkldnn", "is_mtia", "is_hpu", "is_xla", "is_ipu", "is_maia"):
         setattr(tensor, name, property(_false))

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "Event",
+    "Stream",
+    "StreamContext",
     "current_device",
+    "current_stream",
+    "default_stream",
     "device",
     "device_count",
     "device_of",
@@ -32,6 +37,8 @@ __all__ = [
     "memory_stats",
     "reset_peak_memory_stats",
     "set_device",
+    "set_stream",
+    "stream",
     "synchronize",
 ]
 
@@ -108,6 +115,131 @@ class device_of(device):
 def synchronize(device: Any = None) -> None:
     """Waits until all work on a device is done."""
     _flambeau._cuda_synchronize(_index(device))
+
+
+class Stream:
+    """A queue of work of a device. Uses of the same memory by several streams keep the order of the calls, without a word from the program."""
+
+    def __init__(self, device: Any = None, priority: int = 0, stream_id: int | None = None) -> None:
+        self.device_index = _index(device)
+        self.priority = priority
+        self.stream_id = _flambeau._cuda_stream_new(self.device_index) if stream_id is None else stream_id
+
+    @property
+    def device(self) -> flambeau.device:
+        """The device."""
+        return flambeau.device("cuda", self.device_index)
+
+    @property
+    def cuda_stream(self) -> int:
+        """The driver's handle, as a number, for other libraries."""
+        return _flambeau._cuda_stream_address(self.device_index, self.stream_id)
+
+    def query(self) -> bool:
+        """Whether its work is done."""
+        return _flambeau._cuda_stream_query(self.device_index, self.stream_id)
+
+    def synchronize(self) -> None:
+        """Waits until its work is done."""
+        _flambeau._cuda_stream_synchronize(self.device_index, self.stream_id)
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Records the end of its work in an event, or in a new one."""
+        recorded = Event() if event is None else event
+        recorded.record(self)
+        return recorded
+
+    def wait_event(self, event: Event) -> None:
+        """Has later work wait for what an event has recorded."""
+        event.wait(self)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Has later work wait for the work that is in another stream now."""
+        self.wait_event(stream.record_event())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stream):
+            return NotImplemented
+        return (self.device_index, self.stream_id) == (other.device_index, other.stream_id)
+
+    def __hash__(self) -> int:
+        return hash((self.device_index, self.stream_id))
+
+    def __repr__(self) -> str:
+        return f"<flambeau.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+
+class Event:
+    """A point in the work of a stream; with `enable_timing`, its time."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        if interprocess:
+            raise RuntimeError("events between processes are not implemented")
+        self._event = _flambeau._CudaEvent(enable_timing)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Records the end of the work of a stream, by default the current one."""
+        chosen = current_stream() if stream is None else stream
+        self._event.record(chosen.device_index, chosen.stream_id)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Has later work of a stream, by default the current one, wait for what it has recorded."""
+        chosen = current_stream() if stream is None else stream
+        self._event.hold(chosen.device_index, chosen.stream_id)
+
+    def query(self) -> bool:
+        """Whether what it has recorded is done."""
+        return self._event.query()
+
+    def synchronize(self) -> None:
+        """Waits until what it has recorded is done."""
+        self._event.synchronize()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """The milliseconds to a later event."""
+        return self._event.elapsed_time(end_event._event)
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream that this thread uses on a device."""
+    index = _index(device)
+    return Stream(index, stream_id=_flambeau._cuda_stream_current(index))
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The stream of a device that is used where no other is current."""
+    return Stream(_index(device), stream_id=0)
+
+
+def set_stream(stream: Stream | None) -> None:
+    """Has this thread use a stream on its device; of `None` it changes nothing."""
+    if stream is not None:
+        _flambeau._cuda_stream_set(stream.device_index, stream.stream_id)
+
+
+class StreamContext:
+    """Has this thread use a stream and its device: `with flambeau.cuda.stream(s): ...`; `None` changes nothing."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+        self._before: list[tuple[int, Stream]] = []
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self._before.append((current_device(), current_stream(self.stream.device_index)))
+            set_device(self.stream.device_index)
+            set_stream(self.stream)
+
+    def __exit__(self, *raised: object) -> None:
+        if self._before:
+            index, before = self._before.pop()
+            set_stream(before)
+            set_device(index)
+
+
+def stream(stream: Stream | None) -> StreamContext:
+    """Has this thread use a stream: `with flambeau.cuda.stream(s): ...`."""
+    return StreamContext(stream)
 
 
 def empty_cache() -> None:

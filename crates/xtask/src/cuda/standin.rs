@@ -10,15 +10,18 @@ use crate::python::{built, succeed};
 use crate::{Outcome, SKIPPED, root};
 
 /// The parts that run, unless some are named. `large` needs more memory than tests have, and `speed` says nothing of a GPU.
-const PARTS: &[&str] = &["memory", "faults", "training", "rows", "layouts", "repeats"];
+const PARTS: &[&str] =
+    &["memory", "faults", "streams", "steady", "training", "images", "rows", "layouts", "repeats"];
 /// The parts that run in other orders too, and print a digest of their results. There each tensor has memory of its own, so that its bounds
 /// are those that are checked, and unordered accesses to shared memory are faults.
-const DRAWN: &[&str] = &["training", "rows", "repeats"];
+const DRAWN: &[&str] = &["streams", "training", "images", "rows", "repeats"];
 /// The orders of work beside that of the calls, which has the number 0.
 const SEEDS: &[u64] = &[1, 2];
+/// The orders in which all that is drawn runs with `--schedules`.
+const ALL_SEEDS: &[u64] = &[1, 2, 3, 4, 5, 6, 7];
 
 /// Runs the checks. Without NVRTC, which cannot be fetched without a network, they are skipped, which is printed.
-pub(super) fn run(parts: &[String]) -> Outcome {
+pub(super) fn run(parts: &[String], all_schedules: bool) -> Outcome {
     let libraries = match fetch() {
         Ok(libraries) => libraries,
         Err(error) => {
@@ -33,7 +36,7 @@ pub(super) fn run(parts: &[String]) -> Outcome {
     let requested: Vec<&str> = parts.iter().map(String::as_str).collect();
     let first = check(&libraries, if parts.is_empty() { PARTS } else { &requested }, 0)?;
     faults += usize::from(!first.passed);
-    for seed in SEEDS {
+    for seed in if all_schedules { ALL_SEEDS } else { SEEDS } {
         let drawn: Vec<&str> =
             DRAWN.iter().copied().filter(|part| parts.is_empty() || requested.contains(part)).collect();
         if drawn.is_empty() {
