@@ -154,7 +154,7 @@ const OPS: Crate = Crate {
             "loops/row_ops/map_rows",
             "loops/select",
         ],
-        &["loops/reduce/inner", "loops/reduce/outer", "loops/row_ops/row", "loops/row_ops/scan"],
+        &["loops/reduce/inner", "loops/reduce/outer", "loops/reduce/outer_arg", "loops/row_ops/row", "loops/row_ops/scan"],
         &["loops/reduce/targets", "loops/row_ops/softmax"],
         &["loops/reduce/arg", "loops/reduce/log_sum_exp", "loops/reduce/moments"],
         &["loops/reduce"],

@@ -63,7 +63,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/gemm/src/lib.rs", "operands of a matrix product are raw memory"),
     ("crates/gemm/src/", "operands are raw memory, lanes are vector registers"),
     ("crates/linalg/src/field.rs", "says how numbers are stored"),
-    ("crates/linalg/src/instructions.rs", "enters functions of an instruction set"),
+    ("crates/vectorized/src/plain_loops.rs", "enters functions of an instruction set"),
     ("crates/linalg/src/lanes.rs", "enters functions of an instruction set"),
     ("crates/linalg/src/lanes/packed.rs", "vectors of lanes are written and read as numbers"),
     ("crates/linalg/src/matrix.rs", "blocks of a matrix share its slice, and products take raw memory"),

@@ -6,13 +6,14 @@ use super::any_fold::AnyFold;
 use super::blocks::{Folding, OrderedNumbers, fold_dense_ordered};
 use super::fold::{Epilogue, OrderedFold, RowFold, computing_type};
 use super::folds::{Maximum, Minimum};
-use super::outer_arg::{AnyExtreme, Best, ImproveColumns, Level, Outputs};
+use super::inner::fold_inner;
+use super::outer::{Shared, suits};
+use super::outer_arg::{AnyExtreme, Best, ImproveColumns, Level, Outputs, arg_outer};
 use super::source::Source;
 use super::targets::with_targets;
-use super::{inner, outer, outer_arg};
 use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{CodegenAnchor, Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch};
+use crate::vectorized::{CodegenAnchor, Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch, load_one};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, ScalarType};
 use std::marker::PhantomData;
@@ -160,8 +161,8 @@ where
             // SAFETY: this function's conditions.
             unsafe {
                 let ((value, index), (later_value, later_index)) = (at(best, i), at(later, i));
-                let earlier = Extreme { value: value.read(), index: index.read() as usize };
-                let later = Extreme { value: later_value.read(), index: later_index.read() as usize };
+                let earlier = Extreme { value: load_one(value), index: index.read() as usize };
+                let later = Extreme { value: load_one(later_value), index: later_index.read() as usize };
                 let better = self.better(earlier, later);
                 value.write(better.value);
                 index.write(better.index as i64);
@@ -188,19 +189,19 @@ where
     let fold = ArgFold::<T> { largest, prefetch, element: PhantomData };
     with_targets(input, outs, mask, results, |guarded, reduction, targets| {
         let source = Source::new(guarded, input, dtype)?;
-        if !outer::suits(reduction) {
-            inner::fold_inner(reduction, source, targets, results.map(ScalarType::size), fold);
+        if !suits(reduction) {
+            fold_inner(reduction, source, targets, results.map(ScalarType::size), fold);
             return Ok(());
         }
-        let values = (M > 1).then_some(outer::Shared(targets[0]));
-        let outputs = Outputs { values, indices: outer::Shared(targets[M - 1]), size: results[0].size() };
+        let values = (M > 1).then_some(Shared(targets[0]));
+        let outputs = Outputs { values, indices: Shared(targets[M - 1]), size: results[0].size() };
         let (max, min) = (Maximum::of(dtype), Minimum::of(dtype));
         let max_fold =
             Folding::<T, _>::new(OrderedNumbers(max), Epilogue::Identity, max.identity(), prefetch);
         let min_fold =
             Folding::<T, _>::new(OrderedNumbers(min), Epilogue::Identity, min.identity(), prefetch);
         let folding: &dyn AnyFold = if largest { &max_fold } else { &min_fold };
-        outer_arg::arg_outer(reduction, source, outputs, folding, &fold);
+        arg_outer(reduction, source, outputs, folding, &fold);
         Ok(())
     })
 }

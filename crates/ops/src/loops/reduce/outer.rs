@@ -126,7 +126,7 @@ impl<'r> Plan<'r> {
         self.chunks
     }
 
-    /// The least number of tasks of a thread.
+    /// The smallest number of tasks of a thread.
     pub(super) fn grain(&self) -> usize {
         (GRAIN / (self.width() * self.reduction.count().min(ROWS))).max(1)
     }

@@ -109,7 +109,7 @@ unsafe fn find<I: Isa, T: OrderedLanes<I>>(
         if !searched.any() {
             return;
         }
-        // SAFETY: this function's condition; `found` has a place for each lane.
+        // SAFETY: this function's condition; `found` has an element for each lane.
         unsafe {
             let x = T::load_up_to((*work.rows.add(row)).cast::<T>().add(at), left);
             let here = searched & (x.eq(extreme) | (x.ne(x) & is_nan));
@@ -221,7 +221,7 @@ fn write(plan: &Plan<'_>, outputs: Outputs, offset: isize, best: Best) {
         let to = outputs.indices.0.cast::<i64>();
         for i in 0..best.n {
             let at = element + i as isize * stride;
-            to.wrapping_offset(at).write_unaligned(best.indices.add(i).read());
+            to.wrapping_offset(at).write_unaligned(*best.indices.add(i));
         }
     }
 }
