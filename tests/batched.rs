@@ -303,7 +303,10 @@ fn what_cannot_be_batched_is_an_error() -> Result<()> {
         ),
         (&ops::nonzero, "dynamic shape"),
         (&|x| ops::masked_select(x, &ops::gt_scalar(x, Scalar::Int(1))?), "dynamic shape"),
-        (&|x| ops::select_int(x, 0, 0)?.item::<f64>().map(|number| Tensor::from([number])), "calling .item() on a Tensor"),
+        (
+            &|x| ops::select_int(x, 0, 0)?.item::<f64>().map(|number| Tensor::from([number])),
+            "calling .item() on a Tensor",
+        ),
         (&|x| ops::as_strided(x, &[1], &[1], None), "as_strided is not supported"),
         (&|x| ops::add_out(x, x, Scalar::Int(1), &shared).map(|()| shared.clone()), "out="),
     ];

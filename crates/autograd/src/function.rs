@@ -7,13 +7,14 @@ use crate::graph::dual_level::is_dual_level_open;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, Owned, new_node};
 use crate::graph::operator::{Backward, SECOND_TIME};
+use crate::tensor::Autograd;
 use crate::variable::history::set_gradient_edge;
 use crate::variable::meta::{CreationMeta, requires_grad, variable};
 use crate::variable::saved_variable::{SavedVariable, Unpacked};
 use crate::variable::tangents::{self, is_dual};
 use crate::variable::view;
 use crate::{alias, factory, forward, record};
-use flambeau_core::{Result, bail, ensure};
+use flambeau_core::{Layout, Result, bail, ensure};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -179,6 +180,8 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
          generate_vmap_rule=True.",
         function.name()
     );
+    let sparse = inputs.iter().find(|input| input.layout() != Layout::Strided && input.requires_grad());
+    refuse_layout(function.name(), "an input that requires a gradient", sparse.copied())?;
     let recording = record::any_requires_grad(inputs.iter().copied());
     let dual = is_dual_level_open() && inputs.iter().any(|input| is_dual(input));
     let edges = if recording { record::edges_of_all(inputs)? } else { Edges::new() };
@@ -206,6 +209,8 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
     }
     let tangents = if dual { Some(tangents(&function, &inputs, &outputs, materialize)?) } else { None };
     if recording {
+        let sparse = outputs.iter().chain(&saved).find(|tensor| tensor.layout() != Layout::Strided);
+        refuse_layout(function.name(), "an output or a saved tensor", sparse)?;
         let saved = save(&saved, &outputs)?;
         let node = new_node(FunctionNode {
             header: NodeHeader::new(edges, &outputs.iter().collect::<Vec<_>>()),
@@ -222,6 +227,16 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
         }
     }
     Ok(outputs)
+}
+
+/// The history of a sparse tensor is that of its values, which a node does not see in the tensor.
+fn refuse_layout(name: &str, what: &str, sparse: Option<&Tensor>) -> Result<()> {
+    let Some(tensor) = sparse else { return Ok(()) };
+    bail!(
+        NotImplemented,
+        "{name}: {what} has the layout {}, which custom functions do not take; pass its values",
+        tensor.layout()
+    )
 }
 
 /// The tangents of the outputs. Inputs without tangent are passed to the jvp as zeros, or, without `materialize`, as `None`.

@@ -108,7 +108,7 @@ class _Pickler(_PurePickler):  # type: ignore[misc]
     def _sparse_recipe(self, obj: Any) -> tuple[Any, Any]:
         """As PyTorch writes it: layout and parts. `requires_grad` is not kept, as there."""
         layout, parts = _sparse.recipe(obj)[1][:2]
-        name = self._kept(_Layout(f"torch.{str(layout).split('.')[-1]}"))
+        name = self._kept(_Layout(f"torch.{layout}"))
         return _Global("torch._utils", "_rebuild_sparse_tensor"), (name, self._kept(tuple(map(self._kept, parts))))
 
     def _kept(self, obj: Any) -> Any:

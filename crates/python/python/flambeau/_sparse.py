@@ -23,7 +23,6 @@ __all__ = [
 ]
 
 _BY_ROWS = (_flambeau.sparse_csr, _flambeau.sparse_bsr)
-_BLOCKED = (_flambeau.sparse_bsr, _flambeau.sparse_bsc)
 _COMPRESSED = (*_BY_ROWS, _flambeau.sparse_csc, _flambeau.sparse_bsc)
 
 
@@ -253,18 +252,22 @@ def is_sparse_csr(self: Tensor) -> bool:
 
 
 def recipe(self: Tensor) -> tuple[Any, tuple[Any, ...]]:
-    """The function and arguments that rebuild a sparse tensor from its parts."""
+    """The function and arguments that rebuild a sparse tensor from its parts: the name of the layout, the parts, and whether it requires
+    a gradient."""
     layout, size, values = self.layout, tuple(self.shape), self._values().detach()
+    name = str(layout).split(".")[-1]
     if layout == _flambeau.sparse_coo:
-        return rebuilt, (layout, (self._indices(), values, size, self.is_coalesced()), self.requires_grad)
+        return rebuilt, (name, (self._indices(), values, size, self.is_coalesced()), self.requires_grad)
     by_rows = layout in _BY_ROWS
     compressed = self.crow_indices() if by_rows else self.ccol_indices()
     plain = self.col_indices() if by_rows else self.row_indices()
-    return rebuilt, (layout, (compressed, plain, values, size), self.requires_grad)
+    return rebuilt, (name, (compressed, plain, values, size), self.requires_grad)
 
 
 def rebuilt(layout: Any, parts: Any, requires_grad: bool = False) -> Tensor:
     """A sparse tensor of its parts. Those of a file may be wrong, and are checked."""
+    if isinstance(layout, str):
+        layout = next(known for known in (_flambeau.sparse_coo, *_COMPRESSED) if str(known).endswith(f".{layout}"))
     if layout == _flambeau.sparse_coo:
         indices, values, size, *rest = parts
         is_coalesced = bool(rest[0]) if rest and rest[0] else None

@@ -65,7 +65,7 @@ class Flattened:
             return value
         if isinstance(value, Tensor) and _sparse.is_layout(value):
             layout, parts = _sparse.recipe(value)[1][:2]
-            return {"sparse": [str(layout).split(".")[-1], *(self._tree(part, (*path, str(i))) for i, part in enumerate(parts))]}
+            return {"sparse": [layout, *(self._tree(part, (*path, str(i))) for i, part in enumerate(parts))]}
         if isinstance(value, Tensor):
             return {"tensor": self._name(value, path)}
         if isinstance(value, flambeau.dtype):

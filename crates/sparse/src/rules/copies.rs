@@ -35,7 +35,6 @@ fn clone(tensor: &Tensor) -> Result<Tensor> {
     copied(tensor, values.unwrap_or_else(|| tensor.clone()), tensor.device())
 }
 
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
 fn to_copy(
     tensor: &Tensor,
     dtype: Option<ScalarType>,

@@ -72,7 +72,10 @@ fn with_row(indices: &Tensor, dim: usize, row: &Tensor) -> Result<Tensor> {
 fn compressed_rows(of: &Compressed, index: &Tensor) -> Result<Tensor> {
     let pointers = as_long(&of.compressed)?;
     let starts = rows(&pointers, index)?;
-    let counts = ops::sub_tensor(&rows(&pointers, &ops::add_scalar(index, ONE, ONE)?)?, &starts, ONE)?;
+    let ends = rows(&pointers, &ops::add_scalar(index, ONE, ONE)?)?;
+    let counts = ops::sub_tensor(&ends, &starts, ONE)?;
+    let (nnz, checked) = (of.nnz(), ops::stack(&[starts.clone(), ends, counts.clone()], 0)?);
+    crate::parts::check_coordinates("crow_indices", &checked, &[nnz + 1, nnz + 1, nnz + 1])?;
     let (at, _) = runs(&starts, &counts)?;
     let first = long(&[0], index.device())?;
     let compressed = ops::cat(&[first, ops::cumsum(&counts, 0, None)?], 0)?;

@@ -1,6 +1,6 @@
 //! Sparse tensors of every layout against strided ones, which compute the same by other code.
 
-#![expect(clippy::unwrap_used, reason = "tests that fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests that fail by panicking")]
 
 mod conversions;
 mod forged;

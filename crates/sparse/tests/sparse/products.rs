@@ -98,7 +98,12 @@ fn sampled_products() {
 
 #[test]
 fn triangular_systems() {
-    let matrix = ops::add_tensor(&holey(&[6, 6], 15), &Tensor::eye(6, None).unwrap(), 8.into()).unwrap();
+    let matrix = ops::add_tensor(
+        &holey(&[6, 6], 15),
+        &Tensor::eye(6, flambeau_core::ScalarType::F64).unwrap(),
+        8.into(),
+    )
+    .unwrap();
     let matrix = crate::matrices::as_type(&matrix, flambeau_core::ScalarType::F64);
     let b = full(&[6, 2], 16);
     for layout in LAYOUTS {

@@ -13,7 +13,9 @@ use super::source::Source;
 use super::targets::with_targets;
 use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{CodegenAnchor, Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch, load_one};
+use crate::vectorized::{
+    CodegenAnchor, Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch, load_one,
+};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, ScalarType};
 use std::marker::PhantomData;
@@ -161,8 +163,8 @@ where
             // SAFETY: this function's conditions.
             unsafe {
                 let ((value, index), (later_value, later_index)) = (at(best, i), at(later, i));
-                let earlier = Extreme { value: load_one(value), index: index.read() as usize };
-                let later = Extreme { value: load_one(later_value), index: later_index.read() as usize };
+                let earlier = Extreme { value: load_one(value), index: *index as usize };
+                let later = Extreme { value: load_one(later_value), index: *later_index as usize };
                 let better = self.better(earlier, later);
                 value.write(better.value);
                 index.write(better.index as i64);
