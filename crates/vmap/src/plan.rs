@@ -117,7 +117,7 @@ fn role(argument: &Argument<'_>) -> Role {
         "Tensor" | "Tensor?" if argument.rest.is_empty() => Role::Tensor,
         base if base.starts_with("Tensor") => Role::Tensors,
         _ if is_number && DIMS.contains(&argument.name) => Role::Dims,
-        _ if is_number && argument.name == "input_sizes" => Role::Sizes,
+        _ if is_number && matches!(argument.name, "input_sizes" | "input_size") => Role::Sizes,
         _ => Role::Other,
     }
 }

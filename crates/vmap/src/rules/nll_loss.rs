@@ -75,10 +75,11 @@ fn class_loss(batch: &Batch<'_>) -> Result<Vec<Value>> {
     }
     let made = unreduced(batch)?;
     let [losses, _, kept @ ..] = &made[..] else { return loops::call(batch) };
-    let [mut output, total] = reduced(batch, losses)?;
-    if batch.int(REDUCTION)? == NONE {
-        output = losses.clone();
-    }
+    let [output, total] = match batch.int(REDUCTION)? {
+        // Nothing is divided by the total weight, which is 0 then.
+        NONE => [losses.clone(), ops::new_zeros(losses, &[batch.size()], None, None, None, None)?],
+        _ => reduced(batch, losses)?,
+    };
     let mut values = wrapped(batch, &output)?;
     for result in [&total].into_iter().chain(kept) {
         values.extend(wrapped(batch, result)?);
