@@ -210,7 +210,7 @@ unsafe fn read(value: &FbValue) -> Result<Value> {
             tag::OPTIONAL_TENSORS => {
                 let handles = list(of.tensors, count, "value")?;
                 let given = |handle: &*mut FbTensor| (!handle.is_null()).then_some(*handle);
-                let tensor = |handle| borrow(handle, "value").map(|tensor| tensor.clone());
+                let tensor = |handle: *mut FbTensor| borrow(handle, "value").map(|tensor| tensor.clone());
                 let tensors = handles.iter().map(|handle| given(handle).map(tensor).transpose());
                 Value::OptionalTensors(tensors.collect::<Result<_>>()?)
             }

@@ -77,7 +77,7 @@ fn kinds_take_the_free_slots_and_names_are_unique() -> Result<()> {
     assert_eq!((y.device().to_string().as_str(), y.item::<f32>()?), ("npu:0", 54.0));
     assert_eq!(Tensor::ones(&[1], "npu".parse::<Device>()?)?.device().to_string(), "npu:1");
     assert_eq!(x.accessor::<f32, 2>().map(drop).unwrap_err().kind(), ErrorKind::Device);
-    // To the other kind, by way of the host.
+    // To the other kind, through the host.
     let there = x.to(Device::CPU)?.to("mock:1".parse::<Device>()?)?;
     assert_eq!(there.to_vec2::<f32>()?, x.to_vec2::<f32>()?);
     assert!(x.add(&there).is_err());
