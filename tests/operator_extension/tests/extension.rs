@@ -80,8 +80,11 @@ fn tangents_are_the_products_with_the_jacobian() -> Result<()> {
     let cubes: Vec<f64> =
         x.to_vec::<f64>()?.iter().zip(v.to_vec::<f64>()?).map(|(x, v)| 3.0 * x * x * v).collect();
     assert_eq!(tangent(ops::cube(&dual)?)?, cubes);
-    let slopes =
-        x.to_vec::<f64>()?.iter().zip(v.to_vec::<f64>()?).map(|(x, v)| 2.0 * v * (1.0 - x.tanh() * x.tanh()));
+    let slopes = x
+        .to_vec::<f64>()?
+        .into_iter()
+        .zip(v.to_vec::<f64>()?)
+        .map(|(x, v)| 2.0 * v * (1.0 - x.tanh() * x.tanh()));
     let got = tangent(ops::gated_tanh(&dual, &Tensor::from(1.0f64), Scalar::Int(2))?)?;
     assert!(got.iter().zip(slopes).all(|(a, b)| (a - b).abs() < 1e-14), "{got:?}");
     let got = tangent(ops::row_norm(&dual)?)?;

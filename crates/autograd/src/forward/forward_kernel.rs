@@ -10,7 +10,12 @@ pub enum ForwardKernel {
     /// It returns new tensors or views. The differentiable arguments have these indices.
     Functional(JvpRule, &'static [usize]),
     /// It writes the result of its `functional` variant for the arguments in the same order, or, if `order` is not empty, in that.
-    InPlace { functional: &'static dyn OperatorInfo, order: &'static [usize] },
+    InPlace {
+        /// The operator that returns what this one writes.
+        functional: &'static dyn OperatorInfo,
+        /// The indices of this operator's arguments in the order of the other's.
+        order: &'static [usize],
+    },
     /// It writes values that depend on nothing with a tangent.
     Overwrite,
     /// It changes the geometry of its argument.
