@@ -258,7 +258,7 @@ fn started_with(library: &Path, size: usize) -> Option<String> {
 }
 
 #[test]
-fn a_newer_plug_in_requires_a_newer_library() -> Result<()> {
+fn a_newer_plug_in_tests_for_functions() -> Result<()> {
     let exchange = compiled("exchange", &header());
     let older = started_with(&exchange, offset_of!(FbApi, dlpack_export));
     assert_eq!(older.as_deref(), Some("exchange: the library is older than 1.1"));

@@ -11,9 +11,9 @@ pub enum ForwardKernel {
     Functional(JvpRule, &'static [usize]),
     /// It writes the result of its `functional` variant for the arguments in the same order, or, if `order` is not empty, in that.
     InPlace {
-        /// The variant that returns the result.
+        /// The operator that returns what this one writes.
         functional: &'static dyn OperatorInfo,
-        /// Where its arguments are among those of the call.
+        /// The indices of this operator's arguments in the order of the other's.
         order: &'static [usize],
     },
     /// It writes values that depend on nothing with a tangent.
