@@ -329,8 +329,7 @@ impl State {
     }
 
     pub(crate) fn milliseconds(&self, start: Handle, end: Handle) -> Answer<f32> {
-        let time =
-            |event| self.event(event).map(|event| event.time);
+        let time = |event| self.event(event).map(|event| event.time);
         match (time(start)?, time(end)?) {
             (Some(start), Some(end)) => Ok(end.saturating_duration_since(start).as_secs_f32() * 1e3),
             _ => Err(Status::ERROR_NOT_READY),
