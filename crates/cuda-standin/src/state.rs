@@ -143,6 +143,8 @@ struct Event {
     recorded: u64,
     passed: u64,
     time: Option<Instant>,
+    /// The program has given it back. It exists until its last record is reached, since work may wait for that.
+    is_destroyed: bool,
 }
 
 /// What a wait waits for.
@@ -285,12 +287,30 @@ impl State {
         handle
     }
 
+    /// An event that the program may use.
+    fn event(&self, event: Handle) -> Answer<&Event> {
+        self.events.get(&event).filter(|event| !event.is_destroyed).ok_or(Status::ERROR_INVALID_HANDLE)
+    }
+
     pub(crate) fn destroy_event(&mut self, event: Handle) -> Answer<()> {
-        self.events.remove(&event).map(drop).ok_or(Status::ERROR_INVALID_HANDLE)
+        self.event(event)?;
+        if let Some(destroyed) = self.events.get_mut(&event) {
+            destroyed.is_destroyed = true;
+        }
+        self.forget_if_done(event);
+        Ok(())
+    }
+
+    /// Forgets an event that the program has given back, and that nothing waits for any more.
+    fn forget_if_done(&mut self, event: Handle) {
+        if self.events.get(&event).is_some_and(|event| event.is_destroyed && event.passed >= event.recorded) {
+            self.events.remove(&event);
+        }
     }
 
     pub(crate) fn record(&mut self, event: Handle, stream: Handle) -> Answer<()> {
         let ticket = self.next_ticket;
+        self.event(event)?;
         let recorded = self.events.get_mut(&event).ok_or(Status::ERROR_INVALID_HANDLE)?;
         recorded.recorded = ticket;
         self.next_ticket += 1;
@@ -299,18 +319,17 @@ impl State {
 
     /// Has a stream wait for what an event was recorded after; an event that was not recorded is no reason to wait.
     pub(crate) fn wait_event(&mut self, stream: Handle, event: Handle) -> Answer<()> {
-        let ticket = self.events.get(&event).ok_or(Status::ERROR_INVALID_HANDLE)?.recorded;
+        let ticket = self.event(event)?.recorded;
         self.submit(stream, Work::Wait { event, ticket })
     }
 
     pub(crate) fn has_passed(&self, event: Handle) -> Answer<bool> {
-        let event = self.events.get(&event).ok_or(Status::ERROR_INVALID_HANDLE)?;
+        let event = self.event(event)?;
         Ok(event.passed >= event.recorded)
     }
 
     pub(crate) fn milliseconds(&self, start: Handle, end: Handle) -> Answer<f32> {
-        let time =
-            |event| self.events.get(&event).ok_or(Status::ERROR_INVALID_HANDLE).map(|event| event.time);
+        let time = |event| self.event(event).map(|event| event.time);
         match (time(start)?, time(end)?) {
             (Some(start), Some(end)) => Ok(end.saturating_duration_since(start).as_secs_f32() * 1e3),
             _ => Err(Status::ERROR_NOT_READY),
@@ -342,7 +361,7 @@ impl State {
     }
 
     pub(crate) fn synchronize_event(&mut self, event: Handle) -> Answer<()> {
-        let ticket = self.events.get(&event).ok_or(Status::ERROR_INVALID_HANDLE)?.recorded;
+        let ticket = self.event(event)?.recorded;
         self.run(Goal::Event(event, ticket))
     }
 
@@ -364,7 +383,7 @@ impl State {
 
     /// As [`poll`](Self::poll), towards an event.
     pub(crate) fn poll_event(&mut self, event: Handle) -> Answer<()> {
-        let ticket = self.events.get(&event).ok_or(Status::ERROR_INVALID_HANDLE)?.recorded;
+        let ticket = self.event(event)?.recorded;
         let next = self.needed(Goal::Event(event, ticket));
         next.map_or(Ok(()), |stream| self.run_front(stream))
     }
@@ -428,9 +447,10 @@ impl State {
         let is_broken = self.devices.get(device).is_some_and(|device| device.fault.is_some());
         match work {
             Work::Record { event, ticket } => {
-                if let Some(event) = self.events.get_mut(&event) {
-                    (event.passed, event.time) = (event.passed.max(ticket), Some(Instant::now()));
+                if let Some(recorded) = self.events.get_mut(&event) {
+                    (recorded.passed, recorded.time) = (recorded.passed.max(ticket), Some(Instant::now()));
                 }
+                self.forget_if_done(event);
             }
             Work::Wait { .. } => {}
             _ if is_broken => {}

@@ -1,5 +1,5 @@
-//! The order of streams: what a stream does with memory comes after what others did before, without a word from the program. For each range of
-//! memory it is noted which stream wrote it last, which have waited for that, and which have read it since.
+//! The order of streams: what a stream does with memory comes after what others did before, without a word from the program. For each
+//! range of memory it is noted which stream wrote it last, which have waited for that, and which have read it since.
 //!
 //! While all work is in the default stream, nothing is noted.
 

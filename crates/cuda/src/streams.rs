@@ -1,5 +1,5 @@
-//! Streams and events. Work in one stream is in the order of the calls; that of several can overlap, but uses of the same memory keep the order
-//! of the calls, by `order`.
+//! Streams and events. Work in one stream is in the order of the calls; that of several can overlap, but uses of the same memory keep the
+//! order of the calls, by `order`.
 #![expect(unsafe_code, reason = "calls the driver")]
 
 use crate::driver::{

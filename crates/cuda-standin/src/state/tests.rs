@@ -84,6 +84,24 @@ fn what_no_event_orders_happens_in_several_orders() {
 }
 
 #[test]
+fn an_event_that_is_destroyed_is_waited_for() {
+    for seed in 0..20 {
+        let mut bench = Bench::new(seed);
+        let fill = Work::Fill { to: bench.data, value: 100, width: 4, count: 1 };
+        bench.state.submit(bench.streams[0], fill).unwrap();
+        let event = bench.state.create_event();
+        bench.state.record(event, bench.streams[0]).unwrap();
+        bench.state.wait_event(bench.streams[1], event).unwrap();
+        bench.state.destroy_event(event).unwrap();
+        assert_eq!(bench.state.has_passed(event), Err(Status::ERROR_INVALID_HANDLE));
+        bench.increment(1, bench.data).unwrap();
+        bench.state.synchronize_stream(bench.streams[1]).unwrap();
+        assert_eq!(bench.value(), 101, "seed {seed}");
+        assert!(bench.state.events.is_empty());
+    }
+}
+
+#[test]
 fn events_pass_when_what_was_before_them_has_run() {
     let mut bench = Bench::new(0);
     let event = bench.state.create_event();

@@ -70,7 +70,7 @@ fn events(stream: &Stream) -> Result<usize> {
     record_stream(&y, stream)?;
     Stream::default_of(0).wait_event(&end)?;
     end.synchronize()?;
-    faults += usize::from(!end.query()? || !(start.elapsed_time(&end)? >= 0.0));
+    faults += usize::from(!end.query()? || start.elapsed_time(&end)? < 0.0);
     faults += usize::from(Event::new(false).elapsed_time(&end).is_ok());
     stream.synchronize()?;
     faults += usize::from(!stream.query()?);

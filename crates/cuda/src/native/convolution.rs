@@ -1,7 +1,7 @@
 //! `convolution` of one to three dimensions, transposed or not, and its gradients: by the columns of the image and a product of matrices.
 //!
-//! An image has `channels`, a map has `filters`, and a weight is `filters` by `channels / groups` by the kernel. A convolution makes a map of
-//! an image. A transposed convolution makes an image of a map, as does the gradient of the input. So three functions serve all.
+//! An image has `channels`, a map has `filters`, and a weight is `filters` by `channels / groups` by the kernel. A convolution makes a map
+//! of an image. A transposed convolution makes an image of a map, as does the gradient of the input. So three functions serve all.
 
 use super::products::{Batch, Product};
 use super::{computing_type, dense, dense_as, empty, meta, name_of, program, structured};

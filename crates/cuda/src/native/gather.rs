@@ -46,8 +46,8 @@ pub(super) fn dimension(name: &str, dim: i64, rank: usize) -> Result<usize> {
     shape::wrap_dim(dim, rank.max(1)).map_err(|error| error.in_operator(name))
 }
 
-/// How elements are read by index: the size and the stride of the dimension of the index, and the strides of the others for the dimensions of
-/// the result.
+/// How elements are read by index: the size and the stride of the dimension of the index, and the strides of the others for the dimensions
+/// of the result.
 struct Reading<'a> {
     size: i64,
     stride: i64,
