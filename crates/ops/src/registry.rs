@@ -190,7 +190,7 @@ pub fn undefine(name: &str) -> Result<()> {
 
 fn ensure_undefined(name: &str, origin: &str) -> Result<()> {
     let linked = || BY_NAME.get(name).and_then(|found| found.first());
-    let defined = DEFINED.iter().filter(|operator| operator.name == name).last();
+    let defined = in_force().filter(|operator| operator.name == name).last();
     let first = match (defined, linked()) {
         (Some(operator), _) => operator.origin.to_owned(),
         (None, Some((_, Some(location)))) => location.to_string(),

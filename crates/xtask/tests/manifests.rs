@@ -9,6 +9,7 @@ use std::process::Command;
 const PUBLISHED: &[&str] = &[
     "flambeau",
     "flambeau-autograd",
+    "flambeau-capi",
     "flambeau-codegen",
     "flambeau-core",
     "flambeau-cuda",
@@ -19,7 +20,11 @@ const PUBLISHED: &[&str] = &[
     "flambeau-nn",
     "flambeau-ops",
     "flambeau-parallel",
+    "flambeau-plugin",
+    "flambeau-schema",
+    "flambeau-sparse",
     "flambeau-vectorized",
+    "flambeau-vmap",
 ];
 
 fn cargo(arguments: &[&str]) -> Vec<u8> {

@@ -6,7 +6,7 @@ use super::matrices::{
 use super::pinv::epsilon;
 use super::solve::is_vector;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
 
 /// The names of LAPACK's drivers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub fn linalg_lstsq(
     let rcond = rcond.unwrap_or(epsilon(a.dtype()) * rows.max(columns) as f64);
     let Solution { x, rank, values } = match driver {
         Driver::Gels => by_qr(&a, &right, rcond)?.0,
-        Driver::Gelsy if a.device().is_cpu() && a.numel() > 0 => match by_qr(&a, &right, rcond)? {
+        Driver::Gelsy if !a.device().is_meta() && a.numel() > 0 => match by_qr(&a, &right, rcond)? {
             (solution, true) => solution,
             _ => by_svd(&a, &right, rcond)?,
         },
@@ -65,7 +65,8 @@ pub fn linalg_lstsq(
     let full_rank = driver == Driver::Gels || is_full(&rank, columns)?;
     let residuals =
         if rows > columns && full_rank { squares(&a, &x, &right)? } else { empty(&a, a.dtype().to_real())? };
-    let x = if vector { ops::clone(&ops::squeeze_dim(&x, -1)?, None)? } else { x };
+    let x = if vector { ops::squeeze_dim(&x, -1)? } else { x };
+    let x = ops::contiguous(&x, MemoryFormat::Contiguous)?;
     let values = if driver == Driver::Gelsd { values } else { empty(&a, a.dtype().to_real())? };
     Ok((x, residuals, rank, values))
 }
@@ -102,7 +103,7 @@ fn by_qr(a: &Tensor, b: &Tensor, rcond: f64) -> Result<(Solution, bool)> {
 /// Whether the smallest singular value of each triangular matrix is above `rcond` times the largest: they are bounded by the Frobenius norms
 /// of the matrix and of its inverse.
 fn is_regular(r: &Tensor, rcond: f64) -> Result<bool> {
-    if !r.device().is_cpu() {
+    if r.device().is_meta() {
         return Ok(false);
     }
     let one = ops::eye(r.size(-1)?, Some(r.dtype()), None, Some(r.device()), None)?;
