@@ -52,6 +52,19 @@ fn _call_below_dispatch<'py>(
     crate::call::call_named(function, args.clone(), kwargs)
 }
 
+/// Calls a function of Python's with a dispatch key that its operators skip.
+#[pyfunction]
+#[pyo3(signature = (key, function, args, kwargs = None))]
+fn _call_excluding<'py>(
+    key: &str,
+    function: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _without = ThreadKeysGuard::exclude(operator::key_named(key)?.into());
+    crate::call::call_named(function, args.clone(), kwargs)
+}
+
 thread_local! {
     /// The exclusions that Python has entered on this thread, innermost last.
     static ENTERED: RefCell<Vec<ThreadKeysGuard>> = const { RefCell::new(Vec::new()) };
@@ -86,6 +99,7 @@ fn _set_dispatch_mode_active(active: bool) -> bool {
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_call_below_autograd, module)?)?;
     module.add_function(wrap_pyfunction!(_call_below_dispatch, module)?)?;
+    module.add_function(wrap_pyfunction!(_call_excluding, module)?)?;
     module.add_function(wrap_pyfunction!(_enter_below_autograd, module)?)?;
     module.add_function(wrap_pyfunction!(_leave_below_autograd, module)?)?;
     module.add_function(wrap_pyfunction!(_set_dispatch_mode_active, module)?)?;

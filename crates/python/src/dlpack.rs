@@ -271,6 +271,9 @@ fn ensure_exportable(tensor: &Tensor, stream: Option<i64>, device: Option<(i32, 
         () if tensor.requires_grad() => {
             "Can't export tensors that require gradient, use tensor.detach()".to_owned()
         }
+        () if tensor.device().is_cpu() && !tensor.storage().is_host() => {
+            "a tensor without elements of its own cannot be exported".to_owned()
+        }
         () if !tensor.device().is_cpu() => format!("tensors on {} cannot be exported yet", tensor.device()),
         () if stream.is_some_and(|stream| stream != -1) => {
             "expected `stream` to be None or -1 for a tensor on the CPU".to_owned()

@@ -305,6 +305,10 @@ fn ensure_exportable(tensor: &Tensor) -> PyResult<()> {
         Err(PyTypeError::new_err(format!(
             "can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )))
+    } else if !tensor.storage().is_host() {
+        Err(PyTypeError::new_err(
+            "can't convert a tensor without elements of its own to numpy: its class or its layout keeps them elsewhere",
+        ))
     } else {
         kind_of(tensor.dtype()).map(drop)
     }

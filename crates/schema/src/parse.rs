@@ -345,13 +345,14 @@ impl<'a> Cursor<'a> {
     }
 
     fn alias_letter(&mut self) -> Result<String, SchemaError> {
-        match self.rest().chars().next() {
-            Some(c @ 'a'..='z') => {
-                self.at += 1;
-                Ok(c.to_string())
-            }
-            _ => Err(self.error(format!("expected the letter of an alias set{}", self.got()))),
+        if !self.rest().starts_with(|c: char| c.is_ascii_lowercase()) {
+            return Err(self.error(format!("expected the letter of an alias set{}", self.got())));
         }
+        let start = self.at;
+        self.at += 1;
+        // `a0`, as schemas have it that follow from a function.
+        self.take_while(|c| c.is_ascii_digit());
+        Ok(self.text[start..self.at].to_owned())
     }
 }
 

@@ -261,7 +261,9 @@ impl Table {
     #[inline(never)]
     fn select_slowly(&self, mut keys: DispatchKeySet) -> Result<(DispatchKeySet, *mut ())> {
         while let Some(key) = keys.highest() {
-            if let Some(kernel) = self.resolve(key)? {
+            // A kernel that was registered at run time is in its slot before the first call.
+            let registered = self.slot(key)?;
+            if let Some(kernel) = registered.map_or_else(|| self.resolve(key), |kernel| Ok(Some(kernel)))? {
                 self.slots[key as usize].store(kernel, Ordering::Release);
                 return Ok((keys, kernel));
             }

@@ -6,7 +6,7 @@ use super::values;
 use crate::call::call_named;
 use crate::errors::{error_from_python, raise};
 use flambeau_autograd::forward::{transposed, unpack_dual};
-use flambeau_autograd::{Backward, Context, Gradients, record};
+use flambeau_autograd::{Backward, Context, Gradients, no_grad, record};
 use flambeau_core::{Error, ErrorKind, Result, bail};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{BoxedKernel, Call, DispatchKey, OperatorInfo, Value};
@@ -34,6 +34,7 @@ impl BoxedKernel for PythonKernel {
             let (args, kwargs) = values::python_arguments(py, schema, call.arguments, true)?;
             let kwargs = Some(&kwargs).filter(|kwargs| !kwargs.is_empty());
             let _below = (!self.is_recorded).then(below_autograd);
+            let _unrecorded = (!self.is_recorded).then(no_grad);
             let returned = call_named(self.function.bind(py), args, kwargs)?;
             values::results(schema, &returned)
         });

@@ -194,7 +194,7 @@ fn alias(alias: Option<&flambeau_schema::Alias>) -> (Vec<String>, bool) {
 }
 
 /// A dispatch key of PyTorch's.
-fn key_named(name: &str) -> PyResult<DispatchKey> {
+pub(super) fn key_named(name: &str) -> PyResult<DispatchKey> {
     Ok(match name {
         "CPU" => DispatchKey::Cpu,
         "CUDA" => DispatchKey::Cuda,

@@ -18,7 +18,8 @@ use pyo3::types::PyList;
 pub(super) struct PythonKey;
 
 inventory::submit!(BoxedRegistration::fallback(DispatchKey::Python, &PythonKey));
-// Implicit composites that read elements, which are not taken apart.
+// Implicit composites that PyTorch does not take apart, since they read elements, or have a kernel of their own there.
+inventory::submit!(BoxedRegistration::new(&flambeau_ops::ops::T, DispatchKey::Python, &PythonKey));
 inventory::submit!(BoxedRegistration::new(
     &flambeau_ops::ops::_LOCAL_SCALAR_DENSE,
     DispatchKey::Python,

@@ -1,9 +1,11 @@
 """`register_vmap`: the kernel for the key `Batched`, which calls the rule with the tensors below the batched ones.
 
-What a batched tensor is only the transformation knows: it sets `unwrap` and `wrap` here.
+What a batched tensor is only the transformation knows: it may set `unwrap` and `wrap` here.
 """
 
 from __future__ import annotations
+
+from flambeau import Tensor, _flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,14 +28,32 @@ unwrap: Callable[[tuple[Any, ...]], tuple[Any, tuple[Any, ...], tuple[Any, ...]]
 wrap: Callable[[Any, Any], Any] | None = None
 
 
+def _unwrapped(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+    """The innermost level's tensors, by the functions of the native module, if it has batched tensors."""
+    level: Any = getattr(_flambeau, "_vmap_level", lambda: None)()
+    if level is None:
+        raise NotImplementedError("a batched tensor arrived, but no transformation has said how it is unwrapped")
+    parts: Any = getattr(_flambeau, "_vmap_parts")
+    pairs = [parts(value) if isinstance(value, Tensor) else (value, None) for value in args]
+    return VmapInfo(*level), tuple(dim for _, dim in pairs), tuple(value for value, _ in pairs)
+
+
+def _wrapped(output: Any, out_dims: Any) -> Any:
+    """The results as batched tensors of the innermost level."""
+    if isinstance(output, (tuple, list)):
+        return type(output)(_wrapped(value, dim) for value, dim in zip(output, out_dims))
+    return output if out_dims is None else getattr(_flambeau, "_vmap_wrap")(output, out_dims)
+
+
 def kernel(overload: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel of an operator that calls `rule(info, in_dims, *args, **kwargs)`, which returns outputs and their batch dimensions."""
 
     def batched(*args: Any, **kwargs: Any) -> Any:
-        if unwrap is None or wrap is None:
-            raise NotImplementedError(f"{overload}: a batched tensor arrived, but no transformation has said how it is unwrapped")
-        info, in_dims, values = unwrap(args)
+        info, in_dims, values = (unwrap or _unwrapped)(args)
+        if all(dim is None for dim in in_dims):
+            # Calls inside the rule have the key too, as long as the level is open.
+            return _flambeau._call_excluding("Batched", overload._op, args, kwargs)
         output, out_dims = rule(info, in_dims, *values, **kwargs)
-        return wrap(output, out_dims)
+        return (wrap or _wrapped)(output, out_dims)
 
     return batched
