@@ -46,8 +46,8 @@ pub use flambeau_core::{
     TensorOptions, manual_seed,
 };
 pub use flambeau_ops::Tensor;
-pub use flambeau_sparse as sparse;
 pub use flambeau_ops::parallel::{num_threads, set_num_threads};
+pub use flambeau_sparse as sparse;
 
 /// [`flambeau_nn`], with a `#[derive(Module)]` that names it as this crate does.
 pub mod nn {

@@ -7,7 +7,9 @@
 
 use crate::call::{call, call_named};
 use crate::errors::raise;
-use crate::foreign::{Foreign, call_release, ensure_strided, pinned_data_ptr, snapshot_geometry, view_of_storage};
+use crate::foreign::{
+    Foreign, call_release, ensure_strided, pinned_data_ptr, snapshot_geometry, view_of_storage,
+};
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{DimVec, Geometry, ScalarType, shape};

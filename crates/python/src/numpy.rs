@@ -9,7 +9,9 @@
 
 use crate::call::call;
 use crate::errors::raise;
-use crate::foreign::{Foreign, ensure_strided, pinned_data_ptr, release_object, snapshot_geometry, view_of_storage};
+use crate::foreign::{
+    Foreign, ensure_strided, pinned_data_ptr, release_object, snapshot_geometry, view_of_storage,
+};
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{Device, DimVec, ScalarType};

@@ -153,7 +153,10 @@ fn a_layout_has_its_own_kernels_and_no_others() {
         elements: Box::new(7.0f32),
     });
     let sparse = Tensor::from_impl(tensor.unwrap());
-    assert_eq!((sparse.sizes(), sparse.layout(), sparse.device()), (&sizes[..], Layout::SparseCoo, Device::CPU));
+    assert_eq!(
+        (sparse.sizes(), sparse.layout(), sparse.device()),
+        (&sizes[..], Layout::SparseCoo, Device::CPU)
+    );
     let error = ops::add_tensor(&sparse, &sparse, 1.into()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotImplemented);
     assert!(error.to_string().contains("add.Tensor") && error.to_string().contains("Sparse"), "{error}");
