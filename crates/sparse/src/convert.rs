@@ -290,7 +290,7 @@ pub fn to_sparse(
             return Ok(tensor.clone());
         }
         Layout::SparseCoo => {
-            let sparse_dim = dense_dim.map(|dense| tensor.dim() as i64 - dense);
+            let sparse_dim = dense_dim.map(|dense| (tensor.dim() as i64).saturating_sub(dense));
             return to_sparse_coo(tensor, sparse_dim.filter(|_| !is_sparse(tensor)));
         }
         _ => {}
@@ -305,7 +305,7 @@ pub fn to_sparse(
         return compress(&coo_of(tensor)?, layout, block.or(own_block));
     }
     let dense = dense_dim.unwrap_or(0);
-    let sparse_dim = tensor.dim() as i64 - dense;
+    let sparse_dim = (tensor.dim() as i64).saturating_sub(dense);
     ensure!(
         dense >= 0 && sparse_dim >= 2,
         InvalidArgument(name, "dense_dim"),

@@ -273,22 +273,23 @@ pub fn spdiags(diagonals: &Tensor, offsets: &Tensor, size: &[i64], layout: Optio
     let (mut indices, mut values) = (Vec::new(), Vec::new());
     for (number, offset) in list.iter().enumerate() {
         let start = (*offset).max(0);
-        let end = width.min(*column_count).min(row_count.saturating_add(*offset)).max(start);
+        let end = width.min(*column_count).min(row_count.saturating_add(*offset));
+        if end <= start {
+            continue;
+        }
         let columns = slice(&crate::dense::arange(end, diagonals.device())?, 0, start, end)?;
         let row = ops::sub_scalar(&columns, Scalar::Int(*offset), Scalar::Int(1))?;
         indices.push(ops::stack(&[row, columns], 0)?);
         values.push(slice(&ops::select_int(&diagonals, 0, number as i64)?, 0, start, end)?);
     }
-    if list.is_empty() {
-        return crate::sparse_coo_empty(size, &diagonals);
-    }
-    let made = Coo {
-        indices: ops::cat(&indices, 1)?,
-        values: ops::cat(&values, 0)?,
-        sizes: size.into(),
-        is_coalesced: false,
+    let made = match indices.is_empty() {
+        true => crate::sparse_coo_empty(size, &diagonals)?,
+        false => {
+            let (indices, values) = (ops::cat(&indices, 1)?, ops::cat(&values, 0)?);
+            Coo { indices, values, sizes: size.into(), is_coalesced: false }.coalesced()?.into_tensor()?
+        }
     };
-    crate::to_sparse(&made.coalesced()?.into_tensor()?, layout.unwrap_or(Layout::SparseCoo), None, None)
+    crate::to_sparse(&made, layout.unwrap_or(Layout::SparseCoo), None, None)
 }
 
 /// Gives a tensor of layout `SparseCoo` other sizes in place. Its elements must be inside of them, and the numbers of sparse and dense
@@ -305,7 +306,7 @@ pub fn sparse_resize_<'a>(
     const NAME: &str = "sparse_resize_";
     let coo = Coo::of(tensor).map_err(|e| e.in_operator(NAME))?;
     ensure!(
-        sparse_dim >= 0 && dense_dim >= 0 && size.len() as i64 == sparse_dim + dense_dim,
+        sparse_dim >= 0 && dense_dim >= 0 && sparse_dim.checked_add(dense_dim) == Some(size.len() as i64),
         InvalidArgument(NAME, "size"),
         "expected {sparse_dim} + {dense_dim} sizes but got {size:?}"
     );

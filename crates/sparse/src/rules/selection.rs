@@ -116,7 +116,7 @@ fn slice_rule(tensor: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, s
     let at = positions(&ops::logical_and(&is_inside, &is_step)?)?;
     let mut made = coo.at(&at)?;
     made.indices = with_row(&made.indices, dim, &floor_divided(&rows(&row, &at)?, step)?)?;
-    made.sizes[dim] = (end - start + step - 1) / step;
+    made.sizes[dim] = (end - start) / step + i64::from((end - start) % step != 0);
     as_layout_of(&made, tensor)
 }
 

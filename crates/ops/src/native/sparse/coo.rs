@@ -45,7 +45,8 @@ fn linear_indices(name: &str, indices: &[i64], size: &[i64], count: usize) -> Re
                     "index {index} is out of bounds for dimension {d} with size {size}"
                 );
             }
-            *key = *key * size + index;
+            // It overflows only where a later size is 0, and then every index of that dimension is refused.
+            *key = key.wrapping_mul(*size).wrapping_add(*index);
         }
     }
     Ok(keys)
