@@ -9,6 +9,7 @@ use std::process::Command;
 const PUBLISHED: &[&str] = &[
     "flambeau",
     "flambeau-autograd",
+    "flambeau-capi",
     "flambeau-codegen",
     "flambeau-core",
     "flambeau-cuda",
@@ -19,6 +20,7 @@ const PUBLISHED: &[&str] = &[
     "flambeau-nn",
     "flambeau-ops",
     "flambeau-parallel",
+    "flambeau-plugin",
     "flambeau-vectorized",
 ];
 
