@@ -118,10 +118,14 @@ pub(crate) unsafe fn write<T>(out: *mut T, value: impl FnOnce() -> Result<T>) ->
 }
 
 pub(crate) unsafe extern "C" fn error_new(kind: u32, message: *const c_char) -> *mut FbError {
-    // SAFETY: `flambeau.h` demands a string.
-    let message =
-        if message.is_null() { "".into() } else { unsafe { CStr::from_ptr(message) }.to_string_lossy() };
-    Box::into_raw(Box::new(Handle { kind, message: c_string(&message) })).cast()
+    let message = if message.is_null() {
+        CString::default()
+    } else {
+        // SAFETY: `flambeau.h` demands a string.
+        unsafe { CStr::from_ptr(message) }.to_owned()
+    };
+    // Messages are read as UTF-8.
+    Box::into_raw(Box::new(Handle { kind, message: c_string(&message.to_string_lossy()) })).cast()
 }
 
 pub(crate) unsafe extern "C" fn error_kind(error: *const FbError) -> u32 {

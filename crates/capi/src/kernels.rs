@@ -134,9 +134,9 @@ pub(crate) unsafe extern "C" fn fallback(
 
 pub(crate) unsafe extern "C" fn call_operator(call: *const FbCall) -> *const FbOperator {
     // SAFETY: a running call, or null.
+    let running = unsafe { running(call) };
     infallible(ptr::null(), || {
-        unsafe { running(call) }
-            .map_or(ptr::null(), |running| of_operator(running.call.operator).cast_const())
+        running.map_or(ptr::null(), |running| of_operator(running.call.operator).cast_const())
     })
 }
 

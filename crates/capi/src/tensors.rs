@@ -139,8 +139,9 @@ pub(crate) unsafe extern "C" fn tensor_set_requires_grad(
     tensor: *mut FbTensor,
     requires_grad: c_int,
 ) -> *mut FbError {
-    // SAFETY: as above.
     fallible("tensor_set_requires_grad", || {
-        unsafe { borrow(tensor, "tensor") }?.requires_grad_(requires_grad != 0).map(|_| ())
+        // SAFETY: as above.
+        let tensor = unsafe { borrow(tensor, "tensor") }?;
+        tensor.requires_grad_(requires_grad != 0).map(|_| ())
     })
 }

@@ -61,8 +61,9 @@ where
 /// # Safety
 /// - `context` is a box of an `F`, which is dropped once.
 pub(crate) unsafe extern "C" fn drop_box<F>(context: *mut c_void) {
-    // SAFETY: as above. A panic of a destructor does not go through C.
+    // A panic of a destructor does not go through C.
     let _ = outcome(|| {
+        // SAFETY: as above.
         drop(unsafe { Box::from_raw(context.cast::<F>()) });
         Ok(())
     });
