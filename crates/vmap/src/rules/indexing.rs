@@ -1,8 +1,8 @@
 //! Indices that are tensors: `x[i, :, j]`, read and written.
 
 use crate::batch::{Batch, one};
-use crate::kinds::pointwise::with_rank;
 use crate::kinds::loops;
+use crate::kinds::pointwise::with_rank;
 use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
