@@ -1,6 +1,5 @@
 //! Rules of single operators, by name. `native_functions.yaml` marks these operators `batch: special`.
 
-mod attention;
 mod convolution;
 mod embedding;
 mod indexing;
@@ -37,8 +36,6 @@ const RULES: &[(&str, Rule)] = &[
     ("addbmm", products::addbmm),
     ("_linear", products::linear),
     ("_linear_weight_backward", products::linear_weight_backward),
-    ("_tiled_attention", attention::attention),
-    ("_tiled_attention_backward", attention::attention),
     ("convolution", convolution::convolution),
     ("convolution_backward", convolution::backward),
     ("expand", shapes::expand),

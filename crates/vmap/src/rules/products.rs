@@ -104,6 +104,13 @@ pub(super) fn dot(batch: &Batch<'_>) -> Result<Vec<Value>> {
 fn added(batch: &Batch<'_>, product: &Tensor, rank: usize) -> Result<Vec<Value>> {
     let (beta, alpha) = (batch.scalar(3)?, batch.scalar(4)?);
     let addend = batch.tensor(0)?;
+    let expanded = match product.dim() {
+        dim if dim == rank => {
+            ops::expand(&ops::unsqueeze(product, 0)?, &batch.sizes(product.sizes()), false)?
+        }
+        _ => product.clone(),
+    };
+    let product = &expanded;
     ensure!(
         addend.dim() <= rank,
         Shape(batch.operator.name()),

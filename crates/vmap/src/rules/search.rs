@@ -99,12 +99,18 @@ pub(super) fn index_copy(batch: &Batch<'_>) -> Result<Vec<Value>> {
     Ok(one(batch.wrap(&result, 0)?))
 }
 
+/// Indices of which negative ones count from the end of a dimension of `size`.
+fn from_start(index: &Tensor, size: i64) -> Result<Tensor> {
+    let is_negative = ops::lt_scalar(index, Scalar::Int(0))?;
+    ops::where_self(&is_negative, &ops::add_scalar(index, Scalar::Int(size), Scalar::Int(1))?, index)
+}
+
 pub(super) fn index_fill(batch: &Batch<'_>) -> Result<Vec<Value>> {
     if let Some(done) = simple(batch) {
         return done;
     }
     let (tensor, dim) = (batch.tensor(SELF)?, dim(batch)?);
-    let index = along(batch, tensor.sizes(), dim)?;
+    let index = from_start(&along(batch, tensor.sizes(), dim)?, tensor.sizes()[dim])?;
     let result = ops::scatter_value(&batch.full(tensor)?, dim as i64 + 1, &index, batch.scalar(SOURCE)?)?;
     Ok(one(batch.wrap(&result, 0)?))
 }
@@ -121,7 +127,7 @@ pub(super) fn index_fill_tensor(batch: &Batch<'_>) -> Result<Vec<Value>> {
         return loops::examples(batch);
     }
     let dim = dim(batch)?;
-    let index = along(batch, tensor.sizes(), dim)?;
+    let index = from_start(&along(batch, tensor.sizes(), dim)?, tensor.sizes()[dim])?;
     let value = ops::reshape(&batch.full(value)?, &batch.sizes(&vec![1; tensor.dim()]))?;
     let value = ops::to_dtype(&value, tensor.dtype(), false, false, None)?;
     let source = ops::expand(&value, index.sizes(), false)?;

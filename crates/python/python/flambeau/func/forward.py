@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from .. import _flambeau
 from ..autograd import forward_ad
-from ..utils import _pytree as pytree
-from .calls import Chosen, called, units_of, with_tangents
+from ..autograd.functional import _stacked, _unit
+from .calls import Chosen, called, with_tangents
 from .reverse import jacrev
 from .trees import flatten
-from .vmap import _check_chunk_size, _check_randomness, vmap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .._flambeau import Tensor
     from .calls import ArgNums, Function
     from .trees import Build
-
-
-Tensor = _flambeau.Tensor
 
 
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
@@ -37,13 +33,8 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     return (*both, aux) if has_aux else both
 
 
-def jacfwd(func: Function, argnums: ArgNums = 0, has_aux: bool = False, *, randomness: str = "error", chunk_size: int | None = None) -> Function:
-    """A function that gives the Jacobian of `func` by the arguments `argnums`, by columns: one run for all, under `vmap`.
-
-    With a `chunk_size`, there is one run for so many columns.
-    """
-    _check_randomness(randomness)
-    _check_chunk_size(chunk_size)
+def jacfwd(func: Function, argnums: ArgNums = 0, has_aux: bool = False, *, randomness: str = "error") -> Function:
+    """A function that gives the Jacobian of `func` by the arguments `argnums`, by columns: one run for each element of those."""
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen(args, argnums)
@@ -51,10 +42,17 @@ def jacfwd(func: Function, argnums: ArgNums = 0, has_aux: bool = False, *, rando
         build: Build | None = None
         aux: Any = None
         for index, x in enumerate(chosen.leaves):
-            columns, build, aux = _columns(func, chosen, kwargs, index, has_aux, randomness, chunk_size)
-            parts = parts or [[] for _ in columns]
-            for part, column in zip(parts, columns, strict=True):
-                part.append(column.unflatten(-1, x.shape) if x.dim() > 0 else column.squeeze(-1))
+            columns = []
+            for at in range(x.numel()):
+                slopes, build, aux = _column(func, chosen, kwargs, index, _unit(x, at), has_aux)
+                columns.append(slopes)
+            if not columns:
+                outputs, aux = called(func, args, kwargs, has_aux)
+                slopes, build = flatten(outputs, "outputs of the function")
+            parts = parts or [[] for _ in slopes]
+            for number, output in enumerate(slopes):
+                whole = _stacked([column[number] for column in columns], output, (*x.shape, *output.shape))
+                parts[number].append(whole.permute((*range(x.dim(), whole.dim()), *range(x.dim()))))
         nested: Any = [chosen.like(part) for part in parts]
         result = nested if build is None else build(nested)
         return (result, aux) if has_aux else result
@@ -67,36 +65,13 @@ def hessian(func: Function, argnums: ArgNums = 0) -> Function:
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def _columns(
-    func: Function, chosen: Chosen, kwargs: dict[str, Any], index: int, has_aux: bool, randomness: str, chunk_size: int | None
+def _column(
+    func: Function, chosen: Chosen, kwargs: dict[str, Any], index: int, unit: Tensor, has_aux: bool
 ) -> tuple[list[Tensor], Build, Any]:
-    """The tangents of the outputs along each unit vector of a leaf, in a last dimension, how they stand in the outputs, and what comes
-    beside."""
-    x = chosen.leaves[index]
-    kept: dict[str, Any] = {}
-
-    def column(unit: Tensor) -> tuple[Tensor, ...]:
-        values = list(chosen.leaves)
-        with forward_ad.dual_level():
-            values[index] = forward_ad.make_dual(values[index], unit.view(x.shape))
-            outputs, aux = called(func, chosen.replaced(values), kwargs, has_aux)
-            _, slopes, kept["build"] = with_tangents(outputs, False)
-            kept["aux"] = _outside(aux)
-        return tuple(slopes)
-
-    if x.numel() == 0:
-        outputs, aux = called(func, chosen.replaced(list(chosen.leaves)), kwargs, has_aux)
-        found, build = flatten(outputs, "outputs of the function")
-        return [_flambeau.zeros((*y.shape, 0), dtype=y.dtype, device=y.device) for y in found], build, aux
-    columns = vmap(column, out_dims=-1, randomness=randomness, chunk_size=chunk_size)(units_of(x))
-    return list(columns), kept["build"], kept["aux"]
-
-
-def _outside(aux: Any) -> Any:
-    """What a function gives beside its outputs, for one column, which is that of all unless it depends on the tangents."""
-    return pytree.tree_map(lambda value: _first(value) if isinstance(value, Tensor) else value, aux)
-
-
-def _first(value: Tensor) -> Tensor:
-    inside, dim = _flambeau._vmap_parts(forward_ad.unpack_dual(value).primal)
-    return inside if dim is None else inside.select(dim, 0)
+    """The tangents of the outputs along a unit vector, how they stand in the outputs, and what comes beside."""
+    values = list(chosen.leaves)
+    with forward_ad.dual_level():
+        values[index] = forward_ad.make_dual(values[index], unit)
+        outputs, aux = called(func, chosen.replaced(values), kwargs, has_aux)
+        _, slopes, build = with_tangents(outputs, False)
+    return slopes, build, aux

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from .. import _flambeau
 from .._modes import enable_grad
-from ..autograd.functional import _gradients
-from .calls import Chosen, called, plain, units_of
+from ..autograd.functional import _gradients, _stacked, _unit
+from .calls import Chosen, called, plain
 from .trees import flatten
-from .vmap import _check_chunk_size, vmap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,14 +70,11 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     return (value, pulled_back, aux) if has_aux else (value, pulled_back)
 
 
-def jacrev(
-    func: Function, argnums: ArgNums = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False
-) -> Function:
-    """A function that gives the Jacobian of `func` by the arguments `argnums`, by rows: one backward pass for all rows, under `vmap`.
+def jacrev(func: Function, argnums: ArgNums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Function:
+    """A function that gives the Jacobian of `func` by the arguments `argnums`, by rows: backward passes.
 
-    With a `chunk_size`, there is one pass for so many rows.
+    Rows are computed one by one, whatever `chunk_size` is.
     """
-    _check_chunk_size(chunk_size)
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen(args, argnums)
@@ -87,22 +83,15 @@ def jacrev(
             variables = chosen.variables()
             outputs, aux = called(func, chosen.replaced(variables), kwargs, has_aux)
             found, build = flatten(outputs, "outputs of the function")
-            parts: Any = [chosen.like(_rows(output, variables, recorded, chunk_size)) for output in found]
+            parts: Any = [chosen.like(_rows(output, variables, recorded)) for output in found]
         whole = build(parts)
         return (whole, aux) if has_aux else whole
 
     return jacobian
 
 
-def _rows(output: Tensor, variables: tuple[Tensor, ...], recorded: bool, chunk_size: int | None) -> list[Tensor]:
-    """The gradients of each element of an output, in dimensions before those of the variables."""
-    count = output.numel()
-    if count == 0 or not output.requires_grad:
-        return [_flambeau.zeros((*output.shape, *x.shape), dtype=x.dtype, device=x.device) for x in variables]
-    units = units_of(output)
-
-    def row(unit: Tensor) -> tuple[Tensor, ...]:
-        return _gradients((output,), variables, (unit.view(output.shape),), recorded, False)
-
-    rows = vmap(row, chunk_size=chunk_size, randomness="different")(units)
-    return [part.reshape((*output.shape, *x.shape)) for part, x in zip(rows, variables, strict=True)]
+def _rows(output: Tensor, variables: tuple[Tensor, ...], recorded: bool) -> list[Tensor]:
+    units = [_unit(output, at) for at in range(output.numel())]
+    found = [_gradients((output,), variables, (unit,), recorded, False) for unit in units]
+    by_input = [[row[index] for row in found] for index in range(len(variables))]
+    return [_stacked(part, x, (*output.shape, *x.shape)) for part, x in zip(by_input, variables, strict=True)]
