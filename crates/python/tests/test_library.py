@@ -420,7 +420,7 @@ def test_a_custom_operator_goes_through_the_backward_of_a_wrapper():
     assert x.grad.a.tolist() == [12.0] and x.grad.b.tolist() == [27.0]
 
 
-def test_vmap_rules_wait_for_a_transformation():
+def test_vmap_calls_the_rule():
     op = cube()
 
     @op.register_vmap
