@@ -75,7 +75,7 @@ fn base_name(name: &str) -> &str {
     name.split_once('.').map_or(name, |(base, _)| base)
 }
 
-/// Calls the functional form, and copies its results to where they are wanted.
+/// Calls the functional form, and copies its results to where they are requested.
 fn composed(call: &Call<'_>, functional: &'static dyn OperatorInfo) -> Result<Vec<Value>> {
     let name = call.operator.name();
     let in_place = base_name(name).ends_with('_');

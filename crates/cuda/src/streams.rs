@@ -65,7 +65,7 @@ impl Drop for StreamGuard {
 }
 
 impl Stream {
-    /// One of the streams of a device beside its default one. There are 32, which are given out in turn.
+    /// One of the streams of a device beside its default one. There are 32, which are given out one after the other.
     ///
     /// # Errors
     /// `Device` where there is no such device, or it has no more streams.

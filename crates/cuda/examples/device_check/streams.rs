@@ -34,7 +34,7 @@ pub(super) fn ordered() -> Result<usize> {
         let got = chain(1.0, &mut choose, steps)?;
         if got != expected {
             println!(
-                "  FAULT streams in turn by {stride} give {:?} instead of {:?}",
+                "  FAULT streams alternating by {stride} give {:?} instead of {:?}",
                 &got[..2],
                 &expected[..2]
             );

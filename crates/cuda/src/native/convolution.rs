@@ -124,8 +124,8 @@ impl Conv {
     /// A map with its channels first, as matrices of groups.
     fn matrices(&self, map: &Tensor) -> Result<Tensor> {
         let samples = map.sizes()[0];
-        let turned = dense(&ops::transpose_int(map, 0, 1)?)?;
-        ops::view(&turned, &[self.groups, self.filters / self.groups, samples * self.positions()])
+        let dense_map = dense(&ops::transpose_int(map, 0, 1)?)?;
+        ops::view(&dense_map, &[self.groups, self.filters / self.groups, samples * self.positions()])
     }
 
     fn weights(&self, weight: &Tensor) -> Result<Tensor> {

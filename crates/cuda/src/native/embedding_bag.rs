@@ -25,9 +25,9 @@ impl Rows {
     fn new(weight: &Tensor, indices: &Tensor, offsets: &Tensor, count: i64, padding: i64) -> Result<Self> {
         let (indices, offsets) = (dense_as(indices, ScalarType::I64)?, dense_as(offsets, ScalarType::I64)?);
         let (long, device) = (Some(ScalarType::I64), Some(weight.device()));
-        let places = ops::arange(Scalar::Int(indices.numel()), long, None, device, None)?;
+        let positions = ops::arange(Scalar::Int(indices.numel()), long, None, device, None)?;
         let starts = ops::narrow(&offsets, 0, 0, count)?;
-        let after = ops::searchsorted_tensor(&starts, &places, false, true, None, None)?;
+        let after = ops::searchsorted_tensor(&starts, &positions, false, true, None, None)?;
         let bags = ops::sub_scalar(&after, ONE, ONE)?;
         let is_kept = ops::ne_scalar(&indices, Scalar::Int(padding))?;
         let zeros = ops::zeros(&[count], long, None, device, None)?;
@@ -70,16 +70,16 @@ impl Rows {
         let equals = ops::eq_tensor(&kept, &ops::index_select(&highest, 0, &self.bags)?)?;
         let count = self.indices.numel();
         let (long, device) = (Some(ScalarType::I64), Some(kept.device()));
-        let places = ops::unsqueeze(&ops::arange(Scalar::Int(count), long, None, device, None)?, 1)?;
+        let positions = ops::unsqueeze(&ops::arange(Scalar::Int(count), long, None, device, None)?, 1)?;
         let is_candidate = ops::logical_and(&equals, &self.is_kept)?;
         let last = Scalar::Int(count - 1);
-        let places = ops::masked_fill_scalar(
-            &ops::expand(&places, kept.sizes(), false)?,
+        let positions = ops::masked_fill_scalar(
+            &ops::expand(&positions, kept.sizes(), false)?,
             &ops::logical_not(&is_candidate)?,
             last,
         )?;
         let start = ops::full(highest.sizes(), last, long, None, device, None)?;
-        let first = ops::scatter_reduce_two(&start, 0, &bags, &places, "amin", true)?;
+        let first = ops::scatter_reduce_two(&start, 0, &bags, &positions, "amin", true)?;
         let rows = ops::index_tensor(&self.indices, &[Some(first)])?;
         let is_empty = ops::unsqueeze(&ops::eq_scalar(&self.counts, Scalar::Int(0))?, 1)?;
         let zero = Scalar::Int(0);

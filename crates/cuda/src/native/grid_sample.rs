@@ -32,9 +32,15 @@ impl Table {
         grid: &Tensor,
         spatial: &[i64],
         orders: &[i64],
-        [interpolation, padding, aligns_corners]: [i64; 3],
+        [mode, padding, aligns_corners]: [i64; 3],
     ) -> Result<Self> {
         let grid = dense(grid)?;
+        // The schema has linear interpolation first, the program the nearest pixel.
+        let interpolation = match mode {
+            0 => 1,
+            1 => 0,
+            other => other,
+        };
         let along: i64 = if interpolation == 0 { 1 } else { 2 * interpolation };
         let each = along.pow(orders.len() as u32);
         let points: i64 = grid.sizes()[1..=spatial.len()].iter().product();

@@ -175,7 +175,7 @@ fn histogram_count(
     histogram_edges(key, self_, &edges, weight, density)
 }
 
-/// The index of each count, as often as the count says: where the place falls among the sums of the counts.
+/// The index of each count, as often as the count says: where the position falls among the sums of the counts.
 fn repeat_interleave(_: DispatchKeySet, repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     const NAME: &str = "repeat_interleave";
     ensure!(repeats.dim() == 1, Shape(NAME, "repeats"), "only accept 1D vector as repeat");
@@ -197,6 +197,7 @@ fn repeat_interleave(_: DispatchKeySet, repeats: &Tensor, output_size: Option<i6
         InvalidArgument(NAME, "output_size"),
         "allocated size does not match required size: expected output_size {total} but got {output_size:?}"
     );
-    let places = ops::arange(Scalar::Int(total), Some(ScalarType::I64), None, Some(repeats.device()), None)?;
-    dense_as(&ops::searchsorted_tensor(&sums, &places, false, true, None, None)?, repeats.dtype())
+    let positions =
+        ops::arange(Scalar::Int(total), Some(ScalarType::I64), None, Some(repeats.device()), None)?;
+    dense_as(&ops::searchsorted_tensor(&sums, &positions, false, true, None, None)?, repeats.dtype())
 }

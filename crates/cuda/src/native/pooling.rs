@@ -118,7 +118,7 @@ fn empty_like(tensor: &Tensor) -> Result<Tensor> {
     empty(tensor.sizes(), tensor.dtype(), tensor.device())
 }
 
-/// Copies a result to where it is wanted, if it is not there.
+/// Copies a result to where it is requested, if it is not there.
 fn store(to: &Tensor, from: &Tensor) -> Result<()> {
     if to.is_contiguous() { Ok(()) } else { ops::copy_(to, from, false) }
 }

@@ -86,8 +86,8 @@ fn masked_scatter_(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Te
     if needed == 0 {
         return Ok(());
     }
-    let places = ops::clamp_min(&ops::sub_scalar(&positions, ONE, ONE)?, Scalar::Int(0))?;
-    let chosen = ops::index_select(&ops::reshape(source, &[-1])?, 0, &places)?;
+    let indices = ops::clamp_min(&ops::sub_scalar(&positions, ONE, ONE)?, Scalar::Int(0))?;
+    let chosen = ops::index_select(&ops::reshape(source, &[-1])?, 0, &indices)?;
     let result = ops::where_self(&mask, &ops::view(&chosen, self_.sizes())?, self_)?;
     ops::copy_(self_, &result, false)
 }

@@ -127,43 +127,43 @@ fn topk(
     sort_into("topk", self_, dim, largest, sort::topk_meta(self_, k, dim, largest, sorted)?)
 }
 
-/// The elements at a place of each sorted row, which `place` finds, and their indices.
+/// The elements at a position of each sorted row, which `position` finds, and their indices.
 fn selected(
     name: &'static str,
     self_: &Tensor,
     dim: i64,
     specs: (TensorSpec, TensorSpec),
-    place: impl FnOnce(&Tensor) -> Result<Tensor>,
+    position: impl FnOnce(&Tensor) -> Result<Tensor>,
 ) -> Result<(Tensor, Tensor)> {
     let (values, indices) = (specs.0.allocate(name)?, specs.1.allocate(name)?);
     if values.numel() == 0 {
         return Ok((values, indices));
     }
     let (sorted, order) = sorted_rows(name, &rows_of(self_, dim)?, false)?;
-    let place = place(&sorted)?;
+    let position = position(&sorted)?;
     for (to, from) in [(&values, &sorted), (&indices, &order)] {
-        let chosen = ops::gather(from, -1, &place, false)?;
-        let turned = match self_.dim() {
+        let chosen = ops::gather(from, -1, &position, false)?;
+        let transposed = match self_.dim() {
             0 => chosen,
             _ => dense(&ops::transpose_int(&chosen, dim, -1)?)?,
         };
-        ops::copy_(to, &ops::view(&turned, to.sizes())?, false)?;
+        ops::copy_(to, &ops::view(&transposed, to.sizes())?, false)?;
     }
     Ok((values, indices))
 }
 
 /// One integer for each row.
-fn constant_place(sorted: &Tensor, place: i64) -> Result<Tensor> {
+fn constant_position(sorted: &Tensor, position: i64) -> Result<Tensor> {
     let mut sizes = sorted.sizes().to_vec();
     if let Some(last) = sizes.last_mut() {
         *last = 1;
     }
-    ops::full(&sizes, Scalar::Int(place), Some(ScalarType::I64), None, Some(sorted.device()), None)
+    ops::full(&sizes, Scalar::Int(position), Some(ScalarType::I64), None, Some(sorted.device()), None)
 }
 
 fn kthvalue(_: DispatchKeySet, self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let specs = median_mode::kthvalue_meta(self_, k, dim, keepdim)?;
-    selected("kthvalue", self_, dim, specs, |sorted| constant_place(sorted, k - 1))
+    selected("kthvalue", self_, dim, specs, |sorted| constant_position(sorted, k - 1))
 }
 
 fn row_length(sorted: &Tensor) -> i64 {
@@ -176,10 +176,10 @@ fn numbers(sorted: &Tensor) -> Result<Tensor> {
     ops::sum_dim_intlist(&is_number, Some(&[-1]), true, Some(ScalarType::I64))
 }
 
-/// The place of the lower median, or of the first NaN if there is one.
-fn median_place(sorted: &Tensor) -> Result<Tensor> {
+/// The position of the lower median, or of the first NaN if there is one.
+fn median_position(sorted: &Tensor) -> Result<Tensor> {
     let n = row_length(sorted);
-    let middle = constant_place(sorted, (n - 1) / 2)?;
+    let middle = constant_position(sorted, (n - 1) / 2)?;
     if !sorted.is_floating_point() {
         return Ok(middle);
     }
@@ -187,19 +187,19 @@ fn median_place(sorted: &Tensor) -> Result<Tensor> {
     ops::where_self(&ops::lt_scalar(&count, Scalar::Int(n))?, &count, &middle)
 }
 
-/// The place of the lower median of what is not NaN.
-fn nanmedian_place(sorted: &Tensor) -> Result<Tensor> {
+/// The position of the lower median of what is not NaN.
+fn nanmedian_position(sorted: &Tensor) -> Result<Tensor> {
     if !sorted.is_floating_point() {
-        return median_place(sorted);
+        return median_position(sorted);
     }
     let last = ops::clamp_min(&ops::sub_scalar(&numbers(sorted)?, ONE, ONE)?, Scalar::Int(0))?;
     ops::div_scalar_mode(&last, Scalar::Int(2), Some("floor"))
 }
 
-/// The place of the last element of the first of the longest runs.
-fn mode_place(sorted: &Tensor) -> Result<Tensor> {
+/// The position of the last element of the first of the longest runs.
+fn mode_position(sorted: &Tensor) -> Result<Tensor> {
     let starts = run_starts(sorted)?;
-    let place = ops::arange(
+    let position = ops::arange(
         Scalar::Int(row_length(sorted)),
         Some(ScalarType::I64),
         None,
@@ -208,11 +208,11 @@ fn mode_place(sorted: &Tensor) -> Result<Tensor> {
     )?;
     let zero = Scalar::Int(0);
     let first = ops::masked_fill_scalar(
-        &ops::expand(&place, sorted.sizes(), false)?,
+        &ops::expand(&position, sorted.sizes(), false)?,
         &ops::logical_not(&starts)?,
         zero,
     )?;
-    let length = ops::sub_tensor(&place, &ops::cummax(&first, -1)?.0, ONE)?;
+    let length = ops::sub_tensor(&position, &ops::cummax(&first, -1)?.0, ONE)?;
     ops::argmax(&length, Some(-1), true)
 }
 
@@ -233,17 +233,17 @@ pub(super) fn run_starts(sorted: &Tensor) -> Result<Tensor> {
 
 /// Registered kernels of reductions that select one element of each row.
 macro_rules! selections {
-    ($($kernel:ident $name:literal $meta:ident $place:ident;)*) => {$(
+    ($($kernel:ident $name:literal $meta:ident $position:ident;)*) => {$(
         fn $kernel(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-            selected($name, self_, dim, median_mode::$meta(self_, dim, keepdim)?, $place)
+            selected($name, self_, dim, median_mode::$meta(self_, dim, keepdim)?, $position)
         }
     )*};
 }
 
 selections! {
-    median_dim "median" median_dim_meta median_place;
-    nanmedian_dim "nanmedian" nanmedian_dim_meta nanmedian_place;
-    mode "mode" mode_meta mode_place;
+    median_dim "median" median_dim_meta median_position;
+    nanmedian_dim "nanmedian" nanmedian_dim_meta nanmedian_position;
+    mode "mode" mode_meta mode_position;
 }
 
 /// The selection of all elements; the host's kernel checks the argument, and fills what is empty.

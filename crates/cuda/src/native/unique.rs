@@ -111,14 +111,14 @@ fn of_slices(name: &'static str, self_: &Tensor, dim: i64, sort: bool) -> Result
     };
     let starts = slice_starts(&sorted)?;
     let firsts = flat_nonzero(name, &starts)?;
-    let chosen_places = match &order {
+    let chosen_positions = match &order {
         Some(order) => ops::index_select(order, 0, &firsts)?,
         None => firsts.clone(),
     };
     let inverse = run_numbers(&starts, order.as_ref())?;
     let chosen = match self_.dim() {
         0 => ops::reshape(&slices, &[1])?,
-        _ => ops::movedim_int(&ops::index_select(&dense(&slices)?, 0, &chosen_places)?, 0, d as i64)?,
+        _ => ops::movedim_int(&ops::index_select(&dense(&slices)?, 0, &chosen_positions)?, 0, d as i64)?,
     };
     Ok((chosen, inverse, lengths(&firsts, count)?))
 }
@@ -129,8 +129,8 @@ fn lexicographic_order(name: &'static str, rows: &Tensor) -> Result<Tensor> {
     let mut order = ops::arange(Scalar::Int(count), Some(ScalarType::I64), None, Some(rows.device()), None)?;
     for column in (0..width).rev() {
         let keys = ops::index_select(&ops::select_int(rows, 1, column)?, 0, &order)?;
-        let (_, places) = sorted_rows(name, &dense(&keys)?, false)?;
-        order = ops::index_select(&order, 0, &places)?;
+        let (_, positions) = sorted_rows(name, &dense(&keys)?, false)?;
+        order = ops::index_select(&order, 0, &positions)?;
     }
     Ok(order)
 }

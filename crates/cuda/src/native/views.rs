@@ -54,8 +54,8 @@ fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         let last = self_.sizes()[d] - 1;
         let (long, device) = (Some(ScalarType::I64), Some(self_.device()));
         let (start, end, step) = (Scalar::Int(last), Scalar::Int(-1), Scalar::Int(-1));
-        let places = ops::arange_start_step(start, end, step, long, None, device, None)?;
-        flipped = ops::index_select(&flipped, d as i64, &places)?;
+        let indices = ops::arange_start_step(start, end, step, long, None, device, None)?;
+        flipped = ops::index_select(&flipped, d as i64, &indices)?;
     }
     ops::copy_(&result, &flipped, false)?;
     Ok(result)
