@@ -88,9 +88,24 @@ fn take<N: Copy>(elements: &[N], found: &[i64], to: &mut [N], width: usize) {
     }
 }
 
+/// [`best_of_block`] for one column, whose best element stays in registers.
+fn best_of_row<N: Sortable>(elements: &[N], found: &mut [i64], nan: u64, best: Best) {
+    let (mut rank, mut at) = (0, 0);
+    for (row, (element, found)) in elements.iter().zip(found).enumerate() {
+        let new = best.rank(*element, nan);
+        if new >= rank {
+            (rank, at) = (new, row as i64);
+        }
+        *found = at;
+    }
+}
+
 /// The index of the best element up to each one, in each of `width` columns.
 fn best_of_block<N: Sortable>(elements: &[N], found: &mut [i64], width: usize, best: Best) {
     let nan = N::of(Scalar::Float(f64::NAN)).sort_key();
+    if width == 1 {
+        return best_of_row(elements, found, nan, best);
+    }
     let mut ranks: Vec<u64> = scratch::with_capacity(width.min(STRIP));
     let mut rows: Vec<i64> = scratch::with_capacity(width.min(STRIP));
     for first in (0..width).step_by(STRIP) {
