@@ -1,17 +1,21 @@
 //! Operators that compute each element of their result from elements at the same index: the dimensions of the operands are aligned.
 
 use crate::batch::Batch;
-use crate::kinds::front;
+use crate::kinds::loops;
 use flambeau_core::{MemoryFormat, Result, ScalarType};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
 /// Operators with results that depend on some of the operands only, all of which have the same sizes.
-const SAME_SIZES: &[&str] = &["log_sigmoid_backward", "_prelu_kernel_backward", "rrelu_with_noise_backward"];
+const SAME_SIZES: &[&str] = &["_prelu_kernel_backward", "rrelu_with_noise_backward"];
 
 pub(crate) fn call(batch: &Batch<'_>) -> Result<Vec<Value>> {
     if SAME_SIZES.contains(&batch.operator.name()) {
-        return front::call(batch);
+        return batch.wrap_all(batch.call(&batch.with_tensors(|tensor| batch.full(tensor))?)?);
+    }
+    if batch.operator.name() == "log_sigmoid_backward" {
+        // Its buffer may have no elements.
+        return loops::call(batch);
     }
     let mut arguments = aligned(batch)?;
     if batch.operator.name() == "copy" {

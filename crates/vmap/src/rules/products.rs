@@ -164,7 +164,7 @@ pub(super) fn baddbmm(batch: &Batch<'_>) -> Result<Vec<Value>> {
 
 pub(super) fn addbmm(batch: &Batch<'_>) -> Result<Vec<Value>> {
     let products = batches(batch, 1)?;
-    added(batch, &ops::sum_dim_intlist(&products, Some(&[1]), false, Some(products.dtype()))?, 2)
+    added(batch, &ops::sum_dim_intlist(&products, Some(&[-3]), false, Some(products.dtype()))?, 2)
 }
 
 pub(super) fn addr(batch: &Batch<'_>) -> Result<Vec<Value>> {

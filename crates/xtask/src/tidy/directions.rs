@@ -47,7 +47,8 @@ const VMAP: Crate = Crate {
     layers: &[
         &["generated+plan"],
         &["batch"],
-        &["kinds/loops", "kinds/pointwise", "kinds/refused"],
+        &["kinds/loops", "kinds/refused"],
+        &["kinds/pointwise"],
         &["kinds/dims", "kinds/fold", "kinds/front", "kinds/random"],
         &["kinds/reduction"],
         &["kinds"],

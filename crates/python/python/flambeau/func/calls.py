@@ -80,8 +80,3 @@ def plain(value: Tensor) -> Tensor:
     """The value without the history that was made here, but with its tangent."""
     primal, tangent = forward_ad.unpack_dual(value)
     return primal.detach() if tangent is None else forward_ad.make_dual(primal.detach(), tangent)
-
-
-def units_of(x: Tensor) -> Tensor:
-    """The unit vectors of the elements of a tensor, one a row."""
-    return _flambeau.eye(x.numel(), dtype=x.dtype, device=x.device)
