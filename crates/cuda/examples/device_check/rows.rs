@@ -33,7 +33,7 @@ fn deadline(part: f64) -> Instant {
     Instant::now() + Duration::from_secs(seconds.unwrap_or(SECONDS)).mul_f64(part)
 }
 
-/// The operators without a kernel, a reason before each group. The list only shrinks: a row for which another kernel is missing fails, and so
+/// The operators without a kernel, and rows that need what programs do not have, a reason before each group. The list only shrinks: a row for which another kernel is missing fails, and so
 /// does an operator that is in the list and has a kernel.
 const EXCEPTIONS: &str = include_str!("exceptions.txt");
 
@@ -90,8 +90,8 @@ enum Outcome {
 /// The unit roundoff of a type, 0 for integers.
 fn epsilon(dtype: ScalarType) -> f64 {
     match dtype {
-        ScalarType::F64 => f64::EPSILON,
-        ScalarType::F32 => f64::from(f32::EPSILON),
+        ScalarType::F64 | ScalarType::Complex128 => f64::EPSILON,
+        ScalarType::F32 | ScalarType::Complex64 => f64::from(f32::EPSILON),
         ScalarType::F16 => 2f64.powi(-10),
         ScalarType::BF16 => 2f64.powi(-7),
         _ => 0.0,
