@@ -52,7 +52,6 @@ pub use flambeau_ops::ops::{self, options};
 pub use flambeau_ops::{cpu_fallback, dispatch, tensor};
 
 pub use flambeau_autograd::profiler;
-pub use flambeau_vmap::{self as vmap, vmap};
 pub use flambeau_autograd::{Autograd, enable_grad, inference_mode, no_grad};
 pub use flambeau_core::{
     Complex, Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType,
@@ -60,6 +59,7 @@ pub use flambeau_core::{
 };
 pub use flambeau_ops::Tensor;
 pub use flambeau_ops::parallel::{num_threads, set_num_threads};
+pub use flambeau_vmap::{self as vmap, vmap};
 
 /// [`flambeau_nn`], with a `#[derive(Module)]` that names it as this crate does.
 pub mod nn {
