@@ -33,8 +33,8 @@ fn deadline(part: f64) -> Instant {
     Instant::now() + Duration::from_secs(seconds.unwrap_or(SECONDS)).mul_f64(part)
 }
 
-/// The operators without a kernel, and rows that need what programs do not have, a reason before each group. The list only shrinks: a row for which another kernel is missing fails, and so
-/// does an operator that is in the list and has a kernel.
+/// The operators without a kernel, and rows that need what programs do not have, a reason before each group. The list only shrinks: a row
+/// for which another kernel is missing fails, and so does an operator that is in the list and has a kernel.
 const EXCEPTIONS: &str = include_str!("exceptions.txt");
 
 fn exceptions() -> BTreeSet<&'static str> {
