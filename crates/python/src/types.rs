@@ -251,15 +251,9 @@ impl PyLayout {
         format!("flambeau.{}", self.__reduce__())
     }
 
-    fn __reduce__(&self) -> &'static str {
-        match self.0 {
-            Layout::SparseCoo => "sparse_coo",
-            Layout::SparseCsr => "sparse_csr",
-            Layout::SparseCsc => "sparse_csc",
-            Layout::SparseBsr => "sparse_bsr",
-            Layout::SparseBsc => "sparse_bsc",
-            _ => "strided",
-        }
+    /// The name in the module; a layout of another crate has none there, so that it cannot be pickled.
+    fn __reduce__(&self) -> String {
+        self.0.to_string().trim_start_matches("torch.").to_owned()
     }
 }
 
