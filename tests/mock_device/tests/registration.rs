@@ -97,6 +97,7 @@ fn a_profile_shows_what_fell_back() -> Result<()> {
     let averages = profile.key_averages(false);
     let count =
         |name: &str| averages.iter().find(|average| average.name == name).map(|average| average.count);
-    assert_eq!((count("exp"), count("cpu_fallback")), (Some(1), Some(1)));
+    // Another test of the process may fall back meanwhile.
+    assert!(count("exp").is_some() && count("cpu_fallback").is_some());
     Ok(())
 }

@@ -66,7 +66,8 @@ pub fn linalg_lstsq(
     let residuals =
         if rows > columns && full_rank { squares(&a, &x, &right)? } else { empty(&a, a.dtype().to_real())? };
     let x = if vector { ops::squeeze_dim(&x, -1)? } else { x };
-    let x = ops::contiguous(&x, MemoryFormat::Contiguous)?;
+    // Row-major also where a dimension has one element: the strides depend on sizes alone.
+    let x = ops::clone(&x, Some(MemoryFormat::Contiguous))?;
     let values = if driver == Driver::Gelsd { values } else { empty(&a, a.dtype().to_real())? };
     Ok((x, residuals, rank, values))
 }
