@@ -78,12 +78,11 @@ fn looped(op: &dyn OperatorInfo, arguments: &[Value], examples: &[Vec<Tensor>]) 
     examples.iter().map(call).collect()
 }
 
+/// The batched tensors of each argument, and the arguments of each example.
+type Examples = (Vec<Vec<Tensor>>, Vec<Vec<Value>>);
+
 /// The two examples of a choice: the sample, and the sample with its batched tensors reversed, if the operator takes it.
-fn examples(
-    op: &dyn OperatorInfo,
-    arguments: &[Value],
-    choice: &Choice,
-) -> Option<(Vec<Vec<Tensor>>, Vec<Vec<Value>>)> {
+fn examples(op: &dyn OperatorInfo, arguments: &[Value], choice: &Choice) -> Option<Examples> {
     let first = operands(arguments);
     let second: Vec<Tensor> = first
         .iter()
@@ -280,7 +279,8 @@ fn few_operators_loop() {
 }
 
 fn vmap_one(f: impl Fn(&Tensor) -> Result<Tensor>, x: &Tensor, randomness: Randomness) -> Result<Tensor> {
-    let results = vmap(|args| Ok(vec![f(&args[0])?]), &[x.clone()], &[Some(0)], &[Some(0)], randomness)?;
+    let results =
+        vmap(|args| Ok(vec![f(&args[0])?]), std::slice::from_ref(x), &[Some(0)], &[Some(0)], randomness)?;
     Ok(results[0].clone())
 }
 

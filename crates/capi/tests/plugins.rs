@@ -1,6 +1,7 @@
 //! Plug-ins in C and in Rust, compiled here by the system's compilers and loaded: values, derivatives of both orders, errors, versions.
 #![cfg(unix)]
 #![allow(unsafe_code, reason = "calls a plug-in with another table")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which fail by panicking")]
 
 use flambeau_autograd::{Autograd, gradcheck, gradgradcheck};
 use flambeau_capi::{TABLE, flambeau_api, load_library, loaded_libraries};
@@ -89,11 +90,11 @@ fn a_derivative_in_c_passes_gradcheck_of_both_orders() -> Result<()> {
     gradcheck(cube, &[leaf()?])?;
     gradgradcheck(cube, &[leaf()?])?;
     let x = leaf()?;
-    cube(&[x.clone()])?[0].sum()?.backward()?;
+    cube(std::slice::from_ref(&x))?[0].sum()?.backward()?;
     assert_eq!(x.grad().unwrap().to_vec::<f64>()?, [0.75, 6.75, 12.0, 0.1875]);
     // What was saved is checked for writes.
     let y = x.mul_scalar(1)?;
-    let z = cube(&[y.clone()])?.swap_remove(0);
+    let z = cube(std::slice::from_ref(&y))?.swap_remove(0);
     y.add_(&Tensor::from(1.0f64))?;
     assert_eq!(z.sum()?.backward().unwrap_err().kind(), ErrorKind::Autograd);
     Ok(())

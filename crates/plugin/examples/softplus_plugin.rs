@@ -1,4 +1,5 @@
 //! A plug-in in Rust: an operator with a kernel on elements and a derivative, one that calls others, and one that panics.
+#![expect(clippy::panic, reason = "shows that a panic in a plug-in is an error of the call")]
 
 use flambeau_plugin::{
     Backward, Call, Element, Error, ErrorKind, Recorded, Result, Tensor, Value, define, find, log, plugin,

@@ -27,7 +27,7 @@ pub(super) fn check_defined(parsed: &Positioned) -> Result<(), SchemaError> {
     check_return_names(parsed)?;
     for (result, &at) in parsed.schema.returns.iter().zip(&parsed.returns) {
         let letters = result.alias.iter().flat_map(|alias| &alias.before);
-        for letter in letters.filter(|letter| !is_carried(&parsed.schema, &letter.name)) {
+        if let Some(letter) = letters.into_iter().find(|letter| !is_carried(&parsed.schema, &letter.name)) {
             return fail(at, format!("no argument carries the alias set `{}`", letter.name));
         }
     }

@@ -39,10 +39,10 @@ pub(super) fn backward(batch: &Batch<'_>) -> Result<Vec<Value>> {
         NONE => batch.full(grad)?,
         _ => spread(batch, grad, own.sizes(), reduction == MEAN)?,
     });
-    for index in 1..at {
+    for (index, argument) in arguments.iter_mut().enumerate().take(at).skip(1) {
         if let Some(tensor) = batch.optional(index) {
             let full = crate::kinds::pointwise::with_rank(batch, tensor, own.dim())?;
-            arguments[index] = Value::Tensor(ops::expand(&full, &batch.sizes(own.sizes()), false)?);
+            *argument = Value::Tensor(ops::expand(&full, &batch.sizes(own.sizes()), false)?);
         }
     }
     arguments[at] = Value::Int(NONE);
