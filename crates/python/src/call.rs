@@ -340,13 +340,20 @@ impl Drop for ParkOnUnwind {
     }
 }
 
-unsafe extern "C-unwind" {
-    /// Declared once more, since a thread may end in what it calls.
-    fn PyObject_Call(
-        callable: *mut ffi::PyObject,
-        arguments: *mut ffi::PyObject,
-        named: *mut ffi::PyObject,
-    ) -> *mut ffi::PyObject;
+/// `PyObject_Call`, in which a thread may end.
+type Call = unsafe extern "C-unwind" fn(
+    callable: *mut ffi::PyObject,
+    arguments: *mut ffi::PyObject,
+    named: *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
+/// The function, hidden from the optimizer: a second declaration of it would be merged with the one of PyO3, which says that nothing
+/// unwinds, and the destructors of frames above would be left out.
+#[inline(always)]
+fn object_call() -> Call {
+    let function: unsafe extern "C" fn(_, _, _) -> _ = ffi::PyObject_Call;
+    // SAFETY: the types differ only in whether the function may unwind.
+    unsafe { mem::transmute(std::hint::black_box(function)) }
 }
 
 /// Calls Python code of the program: hooks, functions, classes. All such calls go through here, since a thread may end in them.
@@ -371,7 +378,7 @@ where
     let named = named.map_or(ptr::null_mut(), |named| named.as_ptr());
     let guard = ParkOnUnwind;
     // SAFETY: the lock is held, and all three live; the returned reference is owned.
-    let result = unsafe { PyObject_Call(callable.as_ptr(), arguments.as_borrowed().as_ptr(), named) };
+    let result = unsafe { object_call()(callable.as_ptr(), arguments.as_borrowed().as_ptr(), named) };
     mem::forget(guard);
     // SAFETY: as above; null comes with an exception.
     unsafe { Bound::from_owned_ptr_or_err(py, result) }
