@@ -81,6 +81,7 @@ const REFUSED: &[(&str, usize, &str)] = &[
     ("add(int[] a=[1,x]) -> Tensor", 12, "expected a list"),
     ("add(ScalarType a=f32x) -> Tensor", 17, "name of a scalar type"),
     ("add(int[0] a) -> Tensor", 8, "size of a list"),
+    ("add(int[65] a) -> Tensor", 8, "size of a list, from 1 to 64, but got `65`"),
     ("add(int[ a) -> Tensor", 8, "expected `]`"),
     ("add(int?? a) -> Tensor", 8, "optional of an optional"),
     ("add(int[][][][][] a) -> Tensor", 17, "nests too deep"),

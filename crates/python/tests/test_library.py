@@ -63,6 +63,25 @@ def test_every_operator_is_found_by_its_name():
         aten.no_such_operator
 
 
+def test_operators_that_are_defined_elsewhere_are_found():
+    # As a library in another language defines them, of which Python is not told.
+    define = fl._flambeau._define_operator
+    with pytest.raises(AttributeError):
+        fl.ops.testouter.one
+    define("testouter::one(Tensor x) -> Tensor")
+    packet = fl.ops.testouter.one
+    default = packet.default
+    define("testouter::one.twice(Tensor x, int times) -> Tensor")
+    assert packet.twice._schema.overload_name == "twice" and packet.default is default
+    define("testouter::two(Tensor x) -> Tensor")
+    assert dir(fl.ops.testouter) == ["one", "two"]
+    define("testouter::three(Tensor x) -> Tensor")
+    fl.library.impl("testouter::three", "cpu", lambda x: x * 3)
+    assert fl.ops.testouter.three(fl.ones(1)).tolist() == [3.0]
+    with pytest.raises(AttributeError, match="'_OpNamespace' 'testouter' object has no attribute 'four'"):
+        fl.ops.testouter.four
+
+
 def test_all_schemas_of_the_library_parse():
     count = 0
     for name in fl._flambeau._operator_names():
@@ -110,6 +129,7 @@ def test_wrong_arguments_are_errors_that_name_the_schema(call, message):
         ("f(Tensor x", "`, ` or `\\)` after an argument"),
         ("f(Tensor x, Tensor x) -> Tensor", "argument `x` is given twice"),
         ("f(Tensor x) -> Tensor(b)", "no argument carries the alias set `b`"),
+        ("f(Tensor x, int[65] s=0) -> Tensor", "expected the size of a list, from 1 to 64, but got `65`"),
         ("f(int x=1.5) -> Tensor", "expected an integer as the default"),
         ("f(Dimname x) -> Tensor", "expected types that operators take"),
     ],
@@ -160,6 +180,27 @@ def test_a_second_registration_names_both_locations():
     assert str(raised.value).count(__file__) == 2
     with pytest.raises(RuntimeError):
         Library("aten", "FRAGMENT").define("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "")
+
+
+@pytest.mark.parametrize("one, other", [("AutogradCPU", "Autograd"), ("Batched", "FuncTorchBatched"), ("Sparse", "SparseCPU")])
+def test_two_spellings_of_a_key_are_one(one, other):
+    with fl.library._scoped_library("testspelling", "FRAGMENT") as library:
+        for first, second in ((one, other), (other, one)):
+            name = fresh().rpartition("::")[2]
+            library.define(f"{name}(Tensor x) -> Tensor")
+            library.impl(name, lambda x: x, first)
+            with pytest.raises(RuntimeError, match=f"testspelling::{name}: a kernel for .* is registered already") as raised:
+                library.impl(name, lambda x: x, second)
+            assert str(raised.value).count(__file__) == 2
+            library.impl(name, lambda x: x, second, allow_override=True)
+
+
+def test_a_key_that_there_is_not_is_an_error_each_time():
+    name = fresh()
+    fl.library.define(name, "(Tensor x) -> Tensor")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="could not parse dispatch key: Nowhere"):
+            fl.library.impl(name, "Nowhere", lambda x: x)
 
 
 def test_several_results_lists_and_written_arguments():
@@ -361,6 +402,16 @@ def test_lists_and_keyword_only_arguments_have_gradients():
     assert str(weighted._opoverload._schema) == f"{weighted._qualname}(Tensor[] xs, *, float weight=2.0) -> (Tensor, Tensor)"
 
 
+@pytest.mark.parametrize("kind", ["Tensor", "Tensor?", "Tensor[]"])
+def test_keyword_only_tensors_have_no_derivative(kind):
+    # They would get no gradient and no tangent, and nothing would say so.
+    name = fresh()
+    fl.library.define(name, f"(Tensor x, *, {kind} w) -> Tensor")
+    with pytest.raises(NotImplementedError, match="register_autograd with kwarg-only Tensor args") as raised:
+        fl.library.register_autograd(name, lambda ctx, grad: grad)
+    assert f"Got: {name}(Tensor x, *, {kind} w) -> Tensor" in str(raised.value)
+
+
 def test_fake_kernels_and_their_absence():
     op = cube()
     assert op(fl.ones(3, device="meta")).shape == (3,)
@@ -428,6 +479,48 @@ def test_vmap_calls_the_rule():
         return op(x), in_dims[0]
 
     assert fl.func.vmap(op)(fl.tensor([1.0, 2.0])).tolist() == [1.0, 8.0]
+
+
+def test_vmap_gives_the_rule_what_is_in_lists():
+    @custom_op(fresh(), mutates_args=())
+    def total(xs: List[fl.Tensor], by: List[int]) -> List[fl.Tensor]:
+        return [x.sum() * factor for x, factor in zip(xs, by)]
+
+    seen = []
+
+    @total.register_vmap
+    def _(info, in_dims, xs, by):
+        seen.append((info.batch_size, in_dims, [x.shape for x in xs]))
+        return [x.sum(0 if dim is None else 1 - dim) * factor for x, dim, factor in zip(xs, in_dims[0], by)], in_dims_of_sums(in_dims)
+
+    def in_dims_of_sums(in_dims):
+        return [None if dim is None else 0 for dim in in_dims[0]]
+
+    x, shared = fl.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), fl.tensor([10.0, 20.0])
+    sums, same = fl.func.vmap(lambda x: tuple(total([x, shared], [1, 2])), in_dims=1)(x.t())
+    assert sums.tolist() == [3.0, 7.0, 11.0] and same.tolist() == [60.0] * 3
+    assert seen == [(3, ([1, None], [None, None]), [(2, 3), (2,)])]
+    # A list of which no tensor has a batch is no call for the rule.
+    assert fl.func.vmap(lambda x: x.sum() + total([shared], [1])[0])(x).tolist() == [33.0, 37.0, 41.0]
+    assert len(seen) == 1
+
+
+def test_vmap_refuses_a_batch_of_keyword_only_tensors():
+    @custom_op(fresh(), mutates_args=())
+    def scaled(x: fl.Tensor, *, by: Optional[fl.Tensor] = None) -> fl.Tensor:
+        return x * (1 if by is None else by)
+
+    @scaled.register_vmap
+    def _(info, in_dims, x, *, by=None):
+        return scaled(x, by=by), in_dims[0]
+
+    x = fl.tensor([[1.0, 2.0], [3.0, 4.0]])
+    message = re.escape(f"{scaled._opoverload}: expected a keyword-only argument `by` without a batch")
+    with pytest.raises(NotImplementedError, match=message):
+        fl.func.vmap(lambda x, by: scaled(x, by=by))(x, x)
+    with pytest.raises(NotImplementedError, match="keyword-only argument `by` without a batch"):
+        fl.func.vmap(lambda by: scaled(x, by=by))(x)
+    assert fl.func.vmap(lambda x: scaled(x, by=fl.tensor([2.0, 3.0])))(x).tolist() == [[2.0, 6.0], [6.0, 12.0]]
 
 
 def test_the_profiler_shows_it():

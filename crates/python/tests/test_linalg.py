@@ -262,6 +262,13 @@ def test_covariances_norms_and_chains_of_complex_matrices():
     np.testing.assert_allclose(linalg.multi_dot([ours(a), ours(a.T), ours(a)]).numpy(), a @ a.T @ a, atol=1e-12)
 
 
+@pytest.mark.parametrize("driver", ["gelsd", "gelss"])
+def test_a_negative_bound_of_lstsq_is_the_precision(driver):
+    a, b = fl.tensor([[1.0, 0.0], [0.0, 1e-20]], dtype=fl.float64), fl.ones(2, 1, dtype=fl.float64)
+    found = linalg.lstsq(a, b, rcond=-1.0, driver=driver)
+    assert found.rank.item() == 1 and found.solution.tolist() == [[1.0], [0.0]]
+
+
 def test_gradients_reach_the_argument():
     a = ours(definite(4)).requires_grad_()
     (linalg.cholesky(a).sum() + linalg.eigvalsh(a).sum() + linalg.det(a) + linalg.svdvals(a).sum()).backward()

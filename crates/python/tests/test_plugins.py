@@ -68,6 +68,16 @@ def test_operators_of_a_plug_in_are_found_by_name(cube: pathlib.Path) -> None:
     assert x.grad.tolist() == [3.0, 12.0]
 
 
+def test_operators_are_found_that_were_looked_up_before_they_were_loaded(cube: pathlib.Path) -> None:
+    code = f"""
+import flambeau as fb
+assert fb.ops.aten.add and not hasattr(fb.ops.c_plugin, "cube") and dir(fb.ops.c_plugin) == []
+fb.ops.load_library({str(cube)!r})
+assert fb.ops.c_plugin.cube(fb.tensor([2.0])).tolist() == [8.0]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_extension_modules_get_the_table() -> None:
     capsule = fb._flambeau._C_API
     pointer = ctypes.pythonapi.PyCapsule_GetPointer

@@ -10,6 +10,9 @@ const CLASS_PREFIX: &str = "__torch__.torch.classes.";
 /// The maximum number of `?` and `[]` in a type, so that no type overflows the stack; PyTorch uses two.
 const MAX_SUFFIXES: usize = 4;
 
+/// The maximum length of a list of a given length: a single default stands for so many items. PyTorch uses six.
+const MAX_LIST_SIZE: u32 = 64;
+
 /// A schema, with the positions of its arguments and results.
 pub(super) struct Positioned {
     pub(super) schema: FunctionSchema,
@@ -315,8 +318,10 @@ impl<'a> Cursor<'a> {
         if digits.is_empty() {
             return Ok(None);
         }
-        let size = digits.parse().ok().filter(|_| !digits.starts_with('0'));
-        let message = || format!("`{digits}` is not the size of a list");
+        let is_allowed = |size: &u32| *size <= MAX_LIST_SIZE && !digits.starts_with('0');
+        let size = digits.parse().ok().filter(is_allowed);
+        let message =
+            || format!("expected the size of a list, from 1 to {MAX_LIST_SIZE}, but got `{digits}`");
         size.map(Some).ok_or_else(|| SchemaError { at: start, message: message() })
     }
 

@@ -6,6 +6,7 @@ use flambeau_ops::batched::{Below, Level};
 use flambeau_ops::batched::{unwrap, wrap_ordered};
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
+use std::borrow::Cow;
 
 /// A call of an operator, of which at least one argument is batched at [`level`](Self::level). While it exists, that level and those above
 /// it are closed on this thread, so that operators that a rule calls see outer levels only.
@@ -17,6 +18,11 @@ pub struct Batch<'c> {
     level: Level,
     pub(crate) plan: &'static Plan,
     _below: Below,
+}
+
+/// The name of an operator with its namespace, as PyTorch's messages have it: `aten::mul`, `mine::cube`.
+pub(crate) fn qualified(name: &str) -> Cow<'_, str> {
+    if name.contains("::") { Cow::Borrowed(name) } else { Cow::Owned(format!("aten::{name}")) }
 }
 
 impl<'c> Batch<'c> {
@@ -142,12 +148,12 @@ impl<'c> Batch<'c> {
         if !self.plan.is_in_place || self.is_batched_argument(0) {
             return Ok(());
         }
-        let name = self.operator.name().split('.').next().unwrap_or_default();
+        let name = qualified(self.operator.name().split('.').next().unwrap_or_default());
         bail!(
             InvalidArgument(self.operator.name()),
-            "vmap: aten::{name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more \
+            "vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more \
              elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. \
-             Please try to use out-of-place operators instead of aten::{name}."
+             Please try to use out-of-place operators instead of {name}."
         )
     }
 

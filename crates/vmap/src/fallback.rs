@@ -75,9 +75,7 @@ fn unbatched(call: &Call<'_>) -> Result<Vec<Value>> {
 
 fn by_kind(batch: &Batch<'_>) -> Result<Vec<Value>> {
     let plan = batch.plan;
-    if plan.kind == Kind::Special
-        && let Some(rule) = rules::find(batch)
-    {
+    if let Some(rule) = rules::find(batch) {
         return rule(batch);
     }
     if !matches!(plan.kind, Kind::Out | Kind::Refused) {

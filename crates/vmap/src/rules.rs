@@ -12,6 +12,7 @@ mod shapes;
 
 use crate::batch::{Batch, results};
 use crate::kinds::{loops, reduction};
+use crate::plan::{Kind, Plan};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
@@ -94,12 +95,16 @@ static BY_NAME: LazyLock<HashMap<&str, Rule>> = LazyLock::new(|| RULES.iter().co
 
 /// The rule of the operator of a call. An operator in place has that of the functional one, whose result is copied.
 pub(crate) fn find(batch: &Batch<'_>) -> Option<Rule> {
-    find_by_name(batch.operator.name(), batch.plan.is_in_place)
+    find_by_name(batch.operator.name(), batch.plan)
 }
 
-fn find_by_name(name: &str, is_in_place: bool) -> Option<Rule> {
+/// Operators of another kind have none, even where the functional one has a rule: `squeeze_` changes the geometry of its argument.
+fn find_by_name(name: &str, plan: &Plan) -> Option<Rule> {
+    if plan.kind != Kind::Special {
+        return None;
+    }
     let own = BY_NAME.get(name).copied();
-    if own.is_none() && is_in_place && BY_NAME.contains_key(functional(name).as_str()) {
+    if own.is_none() && plan.is_in_place && BY_NAME.contains_key(functional(name).as_str()) {
         return Some(in_place);
     }
     own
@@ -135,11 +140,11 @@ mod tests {
     fn every_special_operator_has_a_rule_and_no_other_one() -> flambeau_core::Result<()> {
         for operator in OPERATORS {
             let is_special = kind_of(*operator) == Some(Kind::Special);
-            let rule = find_by_name(operator.name(), plan_of(*operator).is_in_place);
+            let rule = find_by_name(operator.name(), plan_of(*operator));
             assert_eq!(rule.is_some(), is_special, "{}", operator.name());
         }
         for (name, _) in RULES {
-            find(name)?;
+            assert_eq!(kind_of(find(name)?), Some(Kind::Special), "{name}");
         }
         Ok(())
     }

@@ -167,6 +167,8 @@ class OpOverloadPacket:
     def _overload(self, name: str) -> OpOverload | None:
         name = "" if name == "default" else name
         if name not in self._overloads:
+            refresh()
+        if name not in self._overloads:
             return None
         if name not in self._found:
             operator = _flambeau._find_operator(self._qualified_op_name + (f".{name}" if name else ""))
@@ -234,6 +236,14 @@ class Namespace:
             found = self._packets[name] = OpOverloadPacket(self._name, name, overloads)
         return found
 
+    def _packet_anew(self, name: str) -> OpOverloadPacket | None:
+        """The same where the names are read anew if it is not known."""
+        found = self._packet(name)
+        if found is None:
+            refresh()
+            found = self._packet(name)
+        return found
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -243,10 +253,13 @@ class Namespace:
             if found is not None:
                 break
         if found is None:
+            found = self._packet_anew(name)
+        if found is None:
             raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
         return found
 
     def __dir__(self) -> list[str]:
+        refresh()
         prefix = f"{self._name}::"
         return sorted(name.removeprefix(prefix) for name in _overload_names() if name.startswith(prefix))
 
@@ -255,7 +268,8 @@ class Namespace:
 
 
 _namespaces: dict[str, Namespace] = {}
-# The names of overloads by the names of operators; None until it is needed, and after an operator was defined.
+# The names of overloads by the names of operators; None until they are needed, and after an operator was defined. Libraries in other
+# languages define operators too, which Python is not told of: a look-up that fails reads the names anew.
 _names: dict[str, list[str]] | None = None
 
 
@@ -269,6 +283,16 @@ def _overload_names() -> dict[str, list[str]]:
             found.setdefault(f"{space or 'aten'}::{base}", []).append(overload)
         _names = found
     return _names
+
+
+def refresh() -> None:
+    """Has the names of operators be read anew, for those that were defined outside of Python. Overloads that were found stay the objects
+    that they are."""
+    global _names
+    _names = None
+    for space in _namespaces.values():
+        for packet in space._packets.values():
+            packet._overloads = _overload_names().get(packet._qualified_op_name, [])
 
 
 def forget(name: str) -> None:
@@ -301,7 +325,7 @@ def _overload_named(name: str) -> OpOverload:
     """The overload of a name with its namespace: `aten::add.Tensor`, `mine::cube`."""
     space, _, rest = name.rpartition("::")
     base, _, overload = rest.partition(".")
-    packet = namespace(space or "aten")._packet(base)
+    packet = namespace(space or "aten")._packet_anew(base)
     found = packet._overload(overload) if packet is not None else None
     if found is None:
         raise AttributeError(f"there is no operator {name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import _flambeau
+from . import _flambeau, _ops
 
 
 def load_library(path: str | os.PathLike[str]) -> None:
@@ -12,7 +12,11 @@ def load_library(path: str | os.PathLike[str]) -> None:
 
     Raises OSError that names the path and the cause where there is no such file or it is no plug-in.
     """
-    _flambeau._load_library(os.fspath(path))
+    try:
+        _flambeau._load_library(os.fspath(path))
+    finally:
+        # Its operators are there even where its start function fails after it has defined some.
+        _ops.refresh()
 
 
 def loaded_libraries() -> set[str]:

@@ -746,6 +746,7 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::UNIQUE_CONSECUTIVE,
             &ops::UNIQUE_DIM,
             &ops::UNIQUE_DIM_CONSECUTIVE,
+            &ops::_CSR_MATMUL_PATTERN,
         ],
     ),
     (
@@ -1235,7 +1236,6 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::_CSR_TRANSPOSE,
             &ops::_CSR_MM,
             &ops::_CSR_SAMPLED_MM,
-            &ops::_CSR_MATMUL_PATTERN,
             &ops::_CSR_MATMUL_VALUES,
             &ops::_CSR_SOLVE,
         ],

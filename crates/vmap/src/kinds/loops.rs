@@ -1,6 +1,6 @@
 //! Operators without a rule: called for each example, and the results stacked.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, qualified};
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
@@ -30,8 +30,8 @@ fn count(name: &'static str) {
     drop(counts);
     if let (true, Some(warn)) = (is_first, WARNING.get()) {
         warn(&format!(
-            "There is a performance drop because we have not yet implemented the batching rule for aten::{name}. It is called for \
-             each example."
+            "There is a performance drop because we have not yet implemented the batching rule for {}. It is called for each example.",
+            qualified(name)
         ));
     }
 }

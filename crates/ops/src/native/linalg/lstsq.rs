@@ -52,7 +52,12 @@ pub fn linalg_lstsq(
         if vector { -1 } else { -2 }
     );
     let [a, right] = broadcast_batches(NAME, self_, &right)?;
-    let rcond = rcond.unwrap_or(epsilon(a.dtype()) * rows.max(columns) as f64);
+    let rcond = match rcond {
+        None => epsilon(a.dtype()) * rows.max(columns) as f64,
+        // LAPACK's drivers by singular values take a negative bound for the precision of the type.
+        Some(rcond) if driver == Driver::Gelsd && rcond < 0.0 => epsilon(a.dtype()),
+        Some(rcond) => rcond,
+    };
     let Solution { x, rank, values } = match driver {
         Driver::Gels => by_qr(&a, &right, rcond)?.0,
         Driver::Gelsy if !a.device().is_meta() && a.numel() > 0 => match by_qr(&a, &right, rcond)? {

@@ -33,9 +33,32 @@ def _unwrapped(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], tuple[Any, 
     level: Any = getattr(_flambeau, "_vmap_level", lambda: None)()
     if level is None:
         raise NotImplementedError("a batched tensor arrived, but no transformation has said how it is unwrapped")
-    parts: Any = getattr(_flambeau, "_vmap_parts")
-    pairs = [parts(value) if isinstance(value, Tensor) else (value, None) for value in args]
+    pairs = [_parts(value) for value in args]
     return VmapInfo(*level), tuple(dim for _, dim in pairs), tuple(value for value, _ in pairs)
+
+
+def _parts(value: Any) -> tuple[Any, Any]:
+    """What is below the batched tensors of an argument, and the dimensions of the batch; a list has a list of them."""
+    if isinstance(value, (list, tuple)):
+        pairs = [_parts(item) for item in value]
+        return [item for item, _ in pairs], [dim for _, dim in pairs]
+    parts: Any = getattr(_flambeau, "_vmap_parts")
+    return parts(value) if isinstance(value, Tensor) else (value, None)
+
+
+def _is_batched(dims: Any) -> bool:
+    """Whether a dimension is given among those of an argument or several."""
+    return any(map(_is_batched, dims)) if isinstance(dims, (list, tuple)) else dims is not None
+
+
+def _refuse_batched(overload: Any, names: Any, dims: Any) -> None:
+    """An error for keyword-only arguments that have a batch: a rule is told no dimensions of them."""
+    for name, dim in zip(names, dims):
+        if _is_batched(dim):
+            raise NotImplementedError(
+                f"{overload}: expected a keyword-only argument `{name}` without a batch, since the rule that register_vmap set is told the "
+                f"dimensions of positional arguments only, but got one with the batch in dimension {dim}"
+            )
 
 
 def _wrapped(output: Any, out_dims: Any) -> Any:
@@ -50,7 +73,8 @@ def kernel(overload: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
 
     def batched(*args: Any, **kwargs: Any) -> Any:
         info, in_dims, values = (unwrap or _unwrapped)(args)
-        if all(dim is None for dim in in_dims):
+        _refuse_batched(overload, kwargs, (unwrap or _unwrapped)(tuple(kwargs.values()))[1])
+        if not _is_batched(in_dims):
             # Calls inside the rule have the key too, as long as the level is open.
             return _flambeau._call_excluding("Batched", overload._op, args, kwargs)
         output, out_dims = rule(info, in_dims, *values, **kwargs)

@@ -158,6 +158,7 @@ def register_rule(overload: Any, torch_dispatch_class: type, function: Callable[
 def register_autograd_of(overload: Any, backward: Callable[..., Any], setup_context: Any, lib: Any) -> None:
     """Sets the derivative of an operator that was defined."""
     derivatives.refuse_unless_functional(overload)
+    derivatives.refuse_keyword_only_tensors(overload)
     if overload.name() not in registration.defined:
         raise RuntimeError(f"{overload}: expected an operator that was defined by a program; those of the library have derivatives")
     lib = lib or registration.defined[overload.name()]

@@ -104,6 +104,15 @@ def functional(overload: Any) -> bool:
     return not schema.is_mutable and all(result.alias_info is None for result in schema.returns)
 
 
+def refuse_keyword_only_tensors(overload: Any) -> None:
+    """An error for an operator that takes tensors by keyword only: `backward` returns gradients of positional arguments."""
+    if any(argument.kwarg_only and argument.type.startswith("Tensor") for argument in overload._schema.arguments):
+        raise NotImplementedError(
+            "register_autograd with kwarg-only Tensor args. In the original definition of the op, please make your tensors not kwarg-only. "
+            f"Got: {overload._schema}"
+        )
+
+
 def refuse_unless_functional(overload: Any) -> None:
     """An error for an operator that writes an argument."""
     if not functional(overload):

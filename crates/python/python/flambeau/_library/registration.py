@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 # The keys of the kernels for types of devices.
 KEYS_OF_DEVICES = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "privateuseone": "PrivateUse1"}
+# Keys of PyTorch's that are one key here, as `key_named` of the native module reads them.
+_ONE_KEY = {
+    "Autograd": ("AutogradCPU", "AutogradCUDA", "AutogradMeta", "AutogradPrivateUse1"),
+    "Autocast": ("AutocastCPU", "AutocastCUDA"),
+    "Sparse": ("SparseCPU", "SparseCUDA"),
+    "SparseCompressed": ("SparseCsrCPU", "SparseCsrCUDA"),
+    "Quantized": ("QuantizedCPU", "QuantizedCUDA"),
+    "Batched": ("FuncTorchBatched",),
+}
+_KEYS_BY_SPELLING = {spelling: key for key, spellings in _ONE_KEY.items() for spelling in spellings} | KEYS_OF_DEVICES
 _KINDS = ("DEF", "IMPL", "FRAGMENT")
 # The operators that were defined, with their libraries, and the locations of libraries of the kind "DEF".
 defined: dict[str, Library] = {}
@@ -111,7 +121,7 @@ class Library:
         if with_keyset:
             raise NotImplementedError("Library.impl: kernels in Python get no set of dispatch keys")
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
-        key = KEYS_OF_DEVICES.get(key, key)
+        key = _KEYS_BY_SPELLING.get(key, key)
         if isinstance(op_name, _ops.OpOverload):
             overload = op_name
         elif isinstance(op_name, str):
@@ -121,7 +131,9 @@ class Library:
         if overload.namespace != self.ns:
             raise RuntimeError(f"{overload}: expected an operator of the library's namespace, {self.ns}")
         name = overload.name()
-        if name not in defined and overload._op.has_kernel(key) and not allow_override:
+        # An error for a key that there is not, before anything is noted of it.
+        has_kernel = overload._op.has_kernel(key)
+        if name not in defined and has_kernel and not allow_override:
             raise RuntimeError(f"{name}: the library has a kernel for {key}; `allow_override=True` replaces it while the library exists")
         locations.register(name, f"a kernel for {key}", allow_override)
         self._kernels.append((name, f"a kernel for {key}", overload._op.register(key, fn)))
