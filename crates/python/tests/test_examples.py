@@ -131,7 +131,7 @@ def test_digits_without_scikit_learn(monkeypatch):
     "name, arguments",
     [
         ("gcn", "--nodes 400 --degree 6 --features 8 --steps 20"),
-        ("recommender", "--users 300 --items 200 --batch 64 --steps 20 --factors 4"),
+        ("recommender", "--users 300 --items 200 --batch 64 --steps 400 --factors 4"),
     ],
 )
 def test_sparse_programs_learn(name, arguments, monkeypatch, capsys):

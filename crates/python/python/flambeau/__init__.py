@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from . import random as random, signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, ops as ops, optim as optim, profiler as profiler
     from . import quasirandom as quasirandom, sparse as sparse, utils as utils
-    from .func import vmap as vmap
+    from .func import vmap as vmap  # type: ignore[no-redef]
     from .linalg._lobpcg import lobpcg as lobpcg
     from .serialization import load as load, save as save
 

@@ -6,7 +6,7 @@ of its class among their arguments; that of a mode (`flambeau.utils._python_disp
 
 from __future__ import annotations
 
-import threading
+from _thread import _local
 
 from . import _flambeau
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class _Active(threading.local):
+class _Active(_local):
     """The modes of a thread, the innermost last."""
 
     def __init__(self) -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .. import _flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NamedTuple
+    from typing import Any
 
     from .._flambeau import Tensor
-
-    class VmapInfo(NamedTuple):
-        batch_size: int
-        randomness: str
-else:
-    VmapInfo = namedtuple("VmapInfo", ["batch_size", "randomness"])
-    VmapInfo.__doc__ = "What the `vmap` of a function is told of the batch."
+    from .._library.batching import VmapInfo
 
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -175,6 +167,8 @@ def _batched(cls: type[Function], args: tuple[Any, ...]) -> Any:
     given = [_flambeau._batched_at_all_levels(value) if _flambeau._is_batched(value) else value for value in args]
     parts = [_flambeau._vmap_parts(value) if isinstance(value, _flambeau.Tensor) else (value, None) for value in given]
     values, in_dims = [value for value, _ in parts], tuple(dim for _, dim in parts)
+    from .._library.batching import VmapInfo
+
     info = VmapInfo(*level)
     if is_overridden:
         outputs, out_dims = cls.vmap(info, in_dims, *values)

@@ -111,8 +111,9 @@ def from_scipy(array: Any, *, requires_grad: bool = False) -> Tensor:
         if not array.has_canonical_format:
             array = array.copy()
             array.sum_duplicates()
-        parts = [flambeau.from_numpy(part) for part in (array.indptr, array.indices, array.data)]
-        return sparse_compressed_tensor(*parts, array.shape, layout=_COMPRESSED[array.format], requires_grad=requires_grad)
+        pointers, plain, values = (flambeau.from_numpy(part) for part in (array.indptr, array.indices, array.data))
+        layout = _COMPRESSED[array.format]
+        return sparse_compressed_tensor(pointers, plain, values, array.shape, layout=layout, requires_grad=requires_grad)
     array = array.tocoo()
     coords = getattr(array, "coords", None) or (array.row, array.col)
     indices = flambeau.stack([flambeau.from_numpy(index).to(flambeau.int64) for index in coords])
@@ -121,7 +122,7 @@ def from_scipy(array: Any, *, requires_grad: bool = False) -> Tensor:
 
 def to_scipy(tensor: Tensor) -> Any:
     """A sparse array of SciPy's in the format of the tensor, which shares its values and indices. It has neither batch nor dense dimensions."""
-    import scipy.sparse
+    import scipy.sparse  # type: ignore[import-untyped]
 
     if tensor.layout is flambeau.strided or not (tensor.is_sparse or _is_compressed(tensor)):
         raise TypeError(f"to_scipy: expected a sparse tensor but got one of layout {tensor.layout}")
