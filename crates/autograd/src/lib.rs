@@ -16,6 +16,7 @@
 //! | 7 | [`forward`](mod@forward) | forward mode |
 //! | 8 | `generated` | the recording kernels |
 //! | | [`function`], [`functional`] | derivatives that users write; Jacobians and Hessians by both modes |
+//! | | [`defined`] | operators that were defined at run time and have no derivative |
 //! | | `checkpoint` | segments of a computation that are recomputed instead of saving tensors: [`checkpoint`] |
 //! | | [`gradcheck`](mod@gradcheck), [`profiler`] | analytic against numerical gradients; times and memory of operators |
 //!
@@ -54,6 +55,7 @@ mod alias;
 pub mod anomaly;
 mod batched;
 mod checkpoint;
+pub mod defined;
 pub mod engine;
 mod factory;
 pub mod formulas;

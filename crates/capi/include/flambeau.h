@@ -200,7 +200,7 @@ typedef FbError *(*FbBackwardFunction)(void *context, FbBackward *backward);
 /* A part of a loop, from `begin` up to `end`. */
 typedef void (*FbLoopBody)(void *context, int64_t begin, int64_t end);
 
-/* For `implement`: replaces a kernel that there is, which otherwise is an error that says where both come from. */
+/* For `implement`, `fallback` and `autograd`: replaces a kernel that there is, which otherwise is an error that says where both come from. */
 #define FB_OVERRIDE 1u
 
 /* For `guard_acquire`. */
@@ -238,7 +238,8 @@ typedef struct FbApi {
     FbTensor *(*tensor_retain)(const FbTensor *tensor);
     void (*tensor_release)(FbTensor *tensor);
     size_t (*tensor_dim)(const FbTensor *tensor);
-    /* `tensor_dim` numbers each, which live as long as the tensor. */
+    /* `tensor_dim` numbers each, which live as long as the tensor. Where another thread may resize it, all three are asked for under a
+     * guard, or by `tensor_geometry`. */
     const int64_t *(*tensor_sizes)(const FbTensor *tensor);
     const int64_t *(*tensor_strides)(const FbTensor *tensor);
     int64_t (*tensor_numel)(const FbTensor *tensor);
@@ -274,12 +275,15 @@ typedef struct FbApi {
 
     /* ---- extensions ---- */
 
-    /* Makes an operator of `schema`, "mine::cube(Tensor self) -> Tensor", without kernels. */
+    /* Makes an operator of `schema`, "mine::cube(Tensor self) -> Tensor", without kernels. Calls are checked against the schema: a kernel
+     * gets as many arguments as it has, each of its type or, where it is optional, FB_NONE. A list of a given length is of that length
+     * or empty. An int for a `float` is passed as FB_FLOAT; a `Scalar` has the tag of any number. Where the start function fails, what it
+     * has defined is undefined again. */
     FbError *(*define)(const char *schema, FbOperator **out);
     /* Registers a kernel for a dispatch key: "CPU", "CUDA", "Meta", "Autograd", "CompositeImplicitAutograd",
      * "CompositeExplicitAutograd", ..., or the name of a device. `drop` may be NULL; it is called if this fails. */
     FbError *(*implement)(const FbOperator *op, const char *key, FbKernel kernel, void *context, FbDrop drop, uint32_t flags);
-    /* Registers a kernel for all operators that have no other for that key. */
+    /* Registers a kernel for all operators that have no other for that key, which is none of the composite ones. `drop` as above. */
     FbError *(*fallback)(const char *key, FbKernel kernel, void *context, FbDrop drop, uint32_t flags);
     /* The operator, and the name of the key that chose this kernel. */
     const FbOperator *(*call_operator)(const FbCall *call);
@@ -333,6 +337,9 @@ typedef struct FbApi {
     /* The gradient that a leaf has accumulated; NULL if it has none. */
     FbError *(*tensor_grad)(const FbTensor *tensor, FbTensor **out);
     FbError *(*tensor_set_requires_grad)(FbTensor *tensor, int requires_grad);
+    /* How many dimensions it has, and its sizes and strides, which live as long as the tensor: all of one moment, even where another
+     * thread resizes it meanwhile. Either `out` argument may be NULL. */
+    size_t (*tensor_geometry)(const FbTensor *tensor, const int64_t **sizes, const int64_t **strides);
 } FbApi;
 
 /* The table; NULL if the library does not have that version. Programs that link Flambeau call it; a plug-in is given the table. */

@@ -49,11 +49,12 @@ pub(crate) unsafe extern "C" fn autograd(
             "expected an operator that writes no argument, since its derivative has to be recorded, but got {}",
             op.schema()
         );
-        let derivative = &*Box::leak(Box::new(Derivative { setup, backward, context }));
         let origin = origin();
         let origin = (origin.as_str(), flags & OVERRIDE != 0);
-        registry::implement(op, DispatchKey::Autograd, Box::leak(Box::new(Record(derivative))), origin)?;
-        registry::implement(op, DispatchKey::ForwardGrad, &Tangents, origin)
+        registry::implement(op, [DispatchKey::Autograd, DispatchKey::ForwardGrad], origin, || {
+            let derivative = &*Box::leak(Box::new(Derivative { setup, backward, context }));
+            [Box::leak(Box::new(Record(derivative))), &Tangents]
+        })
     })
 }
 

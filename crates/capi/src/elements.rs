@@ -14,7 +14,7 @@ struct Guard {
     guards: ManuallyDrop<StorageGuards<'static>>,
     /// A box, of which `guards` holds a reference.
     operands: *mut [(&'static Storage, Access)],
-    /// Keeps the storages. Nobody else has these aliases, so that their geometries stay.
+    /// Keeps the storages.
     _tensors: Vec<Tensor>,
     data: Vec<*mut u8>,
 }
@@ -55,6 +55,7 @@ impl Guard {
                 return Err(error);
             }
         };
+        // Geometries stay as they are while the guards are held, and not before: only now do the addresses belong to them.
         let data = tensors.iter().map(|tensor| guards.guarded().ptr(tensor.strided_view())).collect();
         Ok(Guard { guards: ManuallyDrop::new(guards), operands, _tensors: tensors, data })
     }
@@ -69,12 +70,10 @@ pub(crate) unsafe extern "C" fn guard_acquire(
     // SAFETY: what `flambeau.h` demands.
     fallible("guard_acquire", || unsafe {
         write(out, || {
-            let alias = |handle: &*mut FbTensor| {
-                borrow(*handle, "tensors").map(|tensor| Tensor::from_impl(tensor.impl_().shallow_copy()))
-            };
-            let aliases = list(tensors, count, "tensors")?.iter().map(alias).collect::<Result<_>>()?;
+            let kept = |handle: &*mut FbTensor| borrow(*handle, "tensors").map(|tensor| tensor.clone());
+            let tensors = list(tensors, count, "tensors")?.iter().map(kept).collect::<Result<_>>()?;
             let accesses = list(accesses, count, "access")?.iter().map(|number| access(*number));
-            let guard = Guard::acquire(aliases, &accesses.collect::<Result<Vec<_>>>()?)?;
+            let guard = Guard::acquire(tensors, &accesses.collect::<Result<Vec<_>>>()?)?;
             Ok(Box::into_raw(Box::new(guard)).cast())
         })
     })

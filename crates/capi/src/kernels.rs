@@ -5,12 +5,12 @@ use crate::handles::{of_operator, operator};
 use crate::plugins::origin;
 use crate::values::{Passed, give_results, read_all};
 use flambeau_core::{DeviceType, DispatchKey, DispatchKeySet, Result, ensure, error};
-use flambeau_ops::dispatch::{BoxedKernel, Call, Value, register_fallback};
+use flambeau_ops::dispatch::{BoxedKernel, Call, Value, has_fallback, register_fallback};
 use flambeau_ops::registry;
 use flambeau_plugin::abi::{FbCall, FbDrop, FbError, FbKernel, FbOperator, FbValue, OVERRIDE};
+use parking_lot::Mutex;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a plug-in wants back with each call of its function.
 pub(crate) struct Context {
@@ -100,12 +100,33 @@ pub(crate) unsafe extern "C" fn implement(
         let context = Context::new(context, drop);
         // SAFETY: handles and strings as `flambeau.h` demands them.
         let (op, key) = unsafe { (operator(op)?.operator, key_named(text(key, "key")?)?) };
-        registry::implement(op, key, leaked(kernel, context), (origin().as_str(), flags & OVERRIDE != 0))
+        let origin = origin();
+        registry::implement(op, [key], (origin.as_str(), flags & OVERRIDE != 0), || [leaked(kernel, context)])
     })
 }
 
-/// The keys that have a fallback of a plug-in, as a set.
-static FALLBACKS: AtomicU64 = AtomicU64::new(0);
+/// The fallbacks of plug-ins, and where each comes from. It is held across the check and the registration.
+static FALLBACKS: Mutex<Vec<(DispatchKey, String)>> = Mutex::new(Vec::new());
+
+fn add_fallback(key: DispatchKey, kernel: FbKernel, context: Context, overriding: bool) -> Result<()> {
+    ensure!(
+        (key as usize) < DispatchKey::COUNT,
+        InvalidArgument("fallback", "key"),
+        "expected a key that tensors have but got {key}, which names several"
+    );
+    let mut known = FALLBACKS.lock();
+    let first = known.iter().rfind(|(of, _)| *of == key).map(|(_, origin)| origin.as_str());
+    let origin = origin();
+    ensure!(
+        overriding || (first.is_none() && !has_fallback(key)),
+        InvalidArgument("fallback", "key"),
+        "expected one fallback for {key} but there is one from {} and one from {origin}; it may be registered as overriding",
+        first.unwrap_or("a crate that is linked")
+    );
+    register_fallback(key, leaked(kernel, context));
+    known.push((key, origin));
+    Ok(())
+}
 
 pub(crate) unsafe extern "C" fn fallback(
     key: *const c_char,
@@ -118,17 +139,7 @@ pub(crate) unsafe extern "C" fn fallback(
         let context = Context::new(context, drop);
         // SAFETY: a string.
         let key = key_named(unsafe { text(key, "key") }?)?;
-        let bit = DispatchKeySet::of(key).bits();
-        let is_first = FALLBACKS.fetch_or(bit, Ordering::Relaxed) & bit == 0;
-        ensure!(
-            is_first || flags & OVERRIDE != 0,
-            InvalidArgument("fallback", "key"),
-            "expected one fallback for {key} but a plug-in has registered one already, and there is one from {}; it may be \
-             registered as overriding",
-            origin()
-        );
-        register_fallback(key, leaked(kernel, context));
-        Ok(())
+        add_fallback(key, kernel, context, flags & OVERRIDE != 0)
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::entry::taken;
 use crate::table::TABLE;
 use flambeau_core::{Error, ErrorKind, Result};
+use flambeau_ops::registry;
 use flambeau_plugin::abi::FbPluginInit;
 use libloading::Library;
 use parking_lot::ReentrantMutex;
@@ -49,6 +50,8 @@ pub fn load_library(path: impl AsRef<Path>) -> Result<()> {
     let started = unsafe { taken(start(&raw const TABLE)) };
     STARTING.with_borrow_mut(Vec::pop);
     if started.is_err() {
+        // Otherwise they would stand in the way of a second attempt, with some of their kernels missing.
+        registry::undefine_from(&real.display().to_string());
         libraries.borrow_mut().retain(|other| *other != real);
     }
     started.map_err(failed)

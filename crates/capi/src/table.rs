@@ -58,6 +58,7 @@ pub static TABLE: FbApi = FbApi {
     dlpack_import: dlpack::dlpack_import,
     tensor_grad: tensors::tensor_grad,
     tensor_set_requires_grad: tensors::tensor_set_requires_grad,
+    tensor_geometry: tensors::tensor_geometry,
 };
 
 /// The table, for programs in C that link the library; null for a version that it does not have.

@@ -92,6 +92,27 @@ pub(crate) unsafe extern "C" fn tensor_strides(tensor: *const FbTensor) -> *cons
     unsafe { said(tensor, ptr::null(), |tensor| tensor.strides().as_ptr()) }
 }
 
+pub(crate) unsafe extern "C" fn tensor_geometry(
+    tensor: *const FbTensor,
+    sizes: *mut *const i64,
+    strides: *mut *const i64,
+) -> usize {
+    let lists = |tensor: &Tensor| {
+        // Another thread may replace the geometry between two reads of it.
+        let geometry = tensor.geometry();
+        (geometry.dim(), geometry.sizes().as_ptr(), geometry.strides().as_ptr())
+    };
+    // SAFETY: as above. Geometries live as long as their tensor.
+    let (dim, of_sizes, of_strides) = unsafe { said(tensor, (0, ptr::null(), ptr::null()), lists) };
+    for (out, list) in [(sizes, of_sizes), (strides, of_strides)] {
+        if !out.is_null() {
+            // SAFETY: as above.
+            unsafe { out.write(list) };
+        }
+    }
+    dim
+}
+
 pub(crate) unsafe extern "C" fn tensor_numel(tensor: *const FbTensor) -> i64 {
     // SAFETY: as above.
     unsafe { said(tensor, 0, Tensor::numel) }

@@ -20,9 +20,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins")
 }
 
-/// Where compilers write; one folder for each process, since tests may run at once.
+/// Where compilers write; one folder for each process, since tests may run at once. The names of files are as they are: a library of
+/// Rust's must begin with `lib`.
 fn output(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()))
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
 }
 
 fn run(command: &mut Command) -> String {
@@ -143,7 +146,7 @@ fn errors_cross_with_their_kind_and_message() -> Result<()> {
     let strided = Value::from(&Tensor::from([1.0f32]));
     let error = call("c_plugin::count", &[strided.clone(), Value::None, Value::None, Value::None, strided])
         .unwrap_err();
-    assert!(error.message().contains("arguments of other types"), "{error}");
+    assert!(error.message().contains("expected a `str` but got None"), "{error}");
     Ok(())
 }
 
@@ -189,11 +192,75 @@ fn a_second_definition_or_kernel_names_both_libraries() {
         Ok(vec![])
     }
     let operator = registry::find("c_plugin::cube").unwrap();
-    let error = registry::implement(operator, DispatchKey::Cpu, &nothing, ("here", false)).unwrap_err();
+    let second = |operator| registry::implement(operator, [DispatchKey::Cpu], ("here", false), || [&nothing]);
+    let error = second(operator).unwrap_err();
     assert!(error.message().contains("cube.so and one from here"), "{error}");
     let add = registry::find("add.Tensor").unwrap();
-    let error = registry::implement(add, DispatchKey::Cpu, &nothing, ("here", false)).unwrap_err();
+    let error = second(add).unwrap_err();
     assert!(error.message().contains("one from here"), "{error}");
+}
+
+#[test]
+fn arguments_are_checked_against_the_schema() -> Result<()> {
+    LazyLock::force(&CUBE);
+    let x = Value::from(&Tensor::from([1.0f32]));
+    for arguments in [vec![], vec![x.clone(), x.clone()], vec![Value::None], vec![1.into()]] {
+        let error = call("c_plugin::cube", &arguments).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    }
+    // An int is a number where one is expected.
+    let count = |number: Value| {
+        call("c_plugin::count", &[x.clone(), "abc".into(), vec![4].into(), number, Value::None])
+    };
+    let [Value::Int(total)] = count(Value::Int(5))?[..] else { panic!("expected an int") };
+    assert_eq!(total, 3 + 4 + 5);
+    let error = count("5".into()).unwrap_err();
+    assert!(error.message().contains("expected a `float`"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn an_operator_without_a_derivative_takes_tensors_without_gradients() -> Result<()> {
+    use flambeau_autograd::forward::{dual_level, make_dual};
+    fn twice(call: &flambeau_ops::dispatch::Call<'_>) -> Result<Vec<Value>> {
+        let [Value::Tensor(x)] = call.arguments else { panic!("expected a tensor") };
+        Ok(vec![x.mul_scalar(2)?.into()])
+    }
+    let operator = registry::define("c_tests::twice(Tensor x) -> Tensor")?;
+    operator.register_boxed(DispatchKey::Cpu, &twice)?;
+    let view = Tensor::from([[1.0f32, 2.0]]).t()?;
+    assert_eq!(tensor("c_tests::twice", &[Value::from(&view)])?.to_vec::<f32>()?, [2.0, 4.0]);
+    // History and tangents do not vanish silently.
+    let leaf = Tensor::from([1.0f32]).with_requires_grad(true)?;
+    let made = tensor("c_tests::twice", &[Value::from(&leaf)])?;
+    assert!(made.requires_grad());
+    assert_eq!(made.sum()?.backward().unwrap_err().kind(), ErrorKind::Autograd);
+    let _level = dual_level()?;
+    let dual = make_dual(&view, &Tensor::zeros(&[2, 1], ())?)?;
+    assert_eq!(call("c_tests::twice", &[Value::from(&dual)]).unwrap_err().kind(), ErrorKind::NotImplemented);
+    assert!(!operator.has_kernel(DispatchKey::Autograd) && !operator.has_kernel(DispatchKey::ForwardGrad));
+    Ok(())
+}
+
+#[test]
+fn a_plug_in_that_fails_leaves_no_operators() {
+    let library = output("fails.so");
+    let source = output("fails.c");
+    let text = "#include \"flambeau.h\"\nFB_EXPORT FbError *flambeau_plugin_init(const FbApi *fb) {\n    FbOperator *op;\n    \
+                FbError *error = fb->define(\"c_fails::half(Tensor self) -> Tensor\", &op);\n    \
+                return error ? error : fb->error_new(FB_ERROR_IO, \"half way\");\n}\n";
+    std::fs::write(&source, text).unwrap();
+    run(Command::new("cc")
+        .args(["-shared", "-fPIC", "-I"])
+        .arg(header())
+        .arg(&source)
+        .arg("-o")
+        .arg(&library));
+    for _ in 0..2 {
+        let error = load_library(&library).unwrap_err();
+        assert!(error.message().contains("half way"), "{error}");
+        assert!(registry::find("c_fails::half").is_err());
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ mod schema;
 pub use crate::{boxing, observed, operator, register};
 pub use boxed::{Arguments, FromValue, FromValues, IntoValues, Parameter, Value};
 pub(crate) use boxed_kernel::fallback;
-pub use boxed_kernel::{BoxedKernel, BoxedRegistration, Call, register_fallback};
+pub use boxed_kernel::{BoxedKernel, BoxedRegistration, Call, has_fallback, register_fallback};
 pub use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard};
 #[doc(hidden)]
 pub use inventory;

@@ -9,6 +9,7 @@ use crate::dispatch::{BoxedKernel, BoxedRegistration, Call, DispatchKey, Operato
 use crate::{Tensor, dispatch};
 use flambeau_core::tensor_impl::Parts;
 use flambeau_core::{Device, Layout, Result, ScalarType, TensorImpl, bail, ensure};
+use parking_lot::Mutex;
 use std::panic::Location;
 
 /// What the crate of a layout provides beside its rules.
@@ -71,6 +72,9 @@ pub fn register_rule(
         InvalidArgument("register_rule", "layout"),
         "expected a layout that `register_layout` made but got {layout}"
     );
+    // Of two threads that register a rule, the second must see that of the first.
+    static REGISTERING: Mutex<()> = Mutex::new(());
+    let _registering = REGISTERING.lock();
     if let Some(first) = rule_of(layout, operator) {
         bail!(
             InvalidArgument("register_rule", "operator"),

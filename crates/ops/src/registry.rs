@@ -2,15 +2,18 @@
 //!
 //! A call has its operator's address; names are for look-up only.
 
+mod signature;
+
 use crate::Tensor;
 use crate::append_list::AppendList;
 use crate::dispatch::{
-    BoxedKernel, Call, DispatchKey, DispatchKeySet, OperatorInfo, Value, factory_keys, fallback,
+    Argument, BoxedKernel, Call, DispatchKey, DispatchKeySet, OperatorInfo, Value, factory_keys, fallback,
     takes_composites_apart,
 };
 use crate::ops::OPERATORS;
 use flambeau_core::{Result, apply_thread_keys, bail, ensure, profiler};
 use parking_lot::Mutex;
+use signature::Signature;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::LazyLock;
@@ -88,8 +91,7 @@ pub fn find(name: &str) -> Result<&'static dyn OperatorInfo> {
         }
         _ => {}
     }
-    // The list is newest first: of two threads that defined one name, the first has it.
-    match in_force().filter(|operator| operator.name == name).last() {
+    match in_force().find(|operator| operator.signature.name == name) {
         Some(operator) => Ok(operator),
         None => bail!(InvalidArgument, "expected the name of an operator but got {name:?}"),
     }
@@ -97,8 +99,7 @@ pub fn find(name: &str) -> Result<&'static dyn OperatorInfo> {
 
 /// An operator that was defined while the program runs: all its kernels are boxed.
 struct DefinedOperator {
-    name: &'static str,
-    schema: &'static str,
+    signature: Signature,
     /// Where it was defined: a line of a program, or a library that was loaded.
     origin: &'static str,
     kernels: AppendList<(DispatchKey, &'static dyn BoxedKernel)>,
@@ -111,7 +112,8 @@ struct DefinedOperator {
 /// [`register_boxed`](OperatorInfo::register_boxed) adds them. It exists until the process ends.
 ///
 /// # Errors
-/// `InvalidArgument` where the schema has no name before its `(`, or there is an operator of that name; it says where both come from.
+/// `InvalidArgument` where the schema is malformed or has types of which there are no [values](Value), or where there is an operator of
+/// that name; it says where both come from.
 ///
 /// ```
 /// use flambeau_ops::dispatch::{Call, DispatchKey, Value};
@@ -138,30 +140,23 @@ pub fn define(schema: &str) -> Result<&'static dyn OperatorInfo> {
 /// # Errors
 /// Those of [`define`].
 pub fn define_from(schema: &str, origin: &str) -> Result<&'static dyn OperatorInfo> {
-    let name = schema.split('(').next().unwrap_or_default();
-    ensure!(
-        !name.is_empty() && name.len() < schema.len() && !name.contains(char::is_whitespace),
-        InvalidArgument("define", "schema"),
-        "expected a schema such as `mine::cube(Tensor self) -> Tensor` but got {schema:?}"
-    );
-    ensure_undefined(name, origin)?;
-    let schema: &str = Box::leak(schema.to_owned().into_boxed_str());
+    let signature = Signature::parse(schema)?;
+    // Of two threads that define one name, the second must see what the first has made.
+    let _defining = DEFINING.lock();
+    ensure_undefined(signature.name, origin)?;
     let operator: &DefinedOperator = Box::leak(Box::new(DefinedOperator {
-        name: &schema[..name.len()],
-        schema,
+        signature,
         origin: Box::leak(origin.to_owned().into_boxed_str()),
         kernels: AppendList::new(),
         is_observed: AtomicBool::new(false),
         is_withdrawn: AtomicBool::new(false),
     }));
     DEFINED.push(operator);
-    // Of two threads that define one name, the first has it.
-    let is_first = find(operator.name).is_ok_and(|first| std::ptr::addr_eq(first, operator));
-    if !is_first {
-        ensure_undefined(operator.name, origin)?;
-    }
     Ok(operator)
 }
+
+/// Held while an operator is defined.
+static DEFINING: Mutex<()> = Mutex::new(());
 
 /// Frees the name of an operator that was defined while the program runs. Nothing is deallocated: a thread may be in it.
 ///
@@ -178,7 +173,7 @@ pub fn define_from(schema: &str, origin: &str) -> Result<&'static dyn OperatorIn
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 pub fn undefine(name: &str) -> Result<()> {
-    let Some(operator) = in_force().filter(|operator| operator.name == name).last() else {
+    let Some(operator) = in_force().find(|operator| operator.signature.name == name) else {
         bail!(
             InvalidArgument("undefine"),
             "expected an operator that was defined at run time but got {name:?}"
@@ -188,9 +183,16 @@ pub fn undefine(name: &str) -> Result<()> {
     Ok(())
 }
 
+/// [Undefines](undefine) all operators that come from `origin`: it has failed half way, and may be tried again.
+pub fn undefine_from(origin: &str) {
+    for operator in in_force().filter(|operator| operator.origin == origin) {
+        operator.is_withdrawn.store(true, Ordering::Release);
+    }
+}
+
 fn ensure_undefined(name: &str, origin: &str) -> Result<()> {
     let linked = || BY_NAME.get(name).and_then(|found| found.first());
-    let defined = in_force().filter(|operator| operator.name == name).last();
+    let defined = in_force().find(|operator| operator.signature.name == name);
     let first = match (defined, linked()) {
         (Some(operator), _) => operator.origin.to_owned(),
         (None, Some((_, Some(location)))) => location.to_string(),
@@ -206,33 +208,63 @@ fn ensure_undefined(name: &str, origin: &str) -> Result<()> {
 /// Which boxed kernels were registered by [`implement`]: the address of the operator, the key, and the origin.
 static ORIGINS: Mutex<Vec<(usize, DispatchKey, String)>> = Mutex::new(Vec::new());
 
-/// Registers a boxed kernel that comes from `origin`, such as the path of a library.
+/// Registers boxed kernels that come from `origin`, such as the path of a library: all of them or none. `kernels` makes them, and is
+/// called only if all are accepted, since a kernel that was made must stay for as long as the process.
 ///
 /// # Errors
-/// `InvalidArgument` where the operator has a kernel for `key` already and `overriding` is false, saying where both come from; those of
-/// [`register_boxed`](OperatorInfo::register_boxed).
-pub fn implement(
+/// `InvalidArgument` where the operator has a kernel for one of `keys` already and `overriding` is false, saying where both come from;
+/// those of [`register_boxed`](OperatorInfo::register_boxed).
+pub fn implement<const N: usize>(
     operator: &'static dyn OperatorInfo,
-    key: DispatchKey,
-    kernel: &'static dyn BoxedKernel,
+    keys: [DispatchKey; N],
     (origin, overriding): (&str, bool),
+    kernels: impl FnOnce() -> [&'static dyn BoxedKernel; N],
 ) -> Result<()> {
     let mut origins = ORIGINS.lock();
     let address = std::ptr::from_ref(operator).addr();
-    let known = origins.iter().rfind(|(of, known, _)| (*of, *known) == (address, key));
-    if !overriding && (known.is_some() || operator.has_kernel(key)) {
-        bail!(
+    for key in keys {
+        operator.ensure_takes_boxed(key)?;
+        let known = origins.iter().rfind(|(of, known, _)| (*of, *known) == (address, key));
+        ensure!(
+            overriding || (known.is_none() && !operator.has_kernel(key)),
             InvalidArgument(operator.name()),
             "expected one kernel for {key} but there is one from {} and one from {origin}; a kernel may be registered as overriding",
             known.map_or("a crate that is linked", |(.., origin)| origin.as_str())
         );
     }
-    operator.register_boxed(key, kernel)?;
-    origins.push((address, key, origin.to_owned()));
+    for (key, kernel) in keys.into_iter().zip(kernels()) {
+        operator.register_boxed(key, kernel)?;
+        origins.push((address, key, origin.to_owned()));
+    }
     Ok(())
 }
 
+/// A kernel for a key of all operators that are defined at run time and have no own one for it, nor are composite:
+/// `inventory::submit!(DefaultKernel::new(..))`. The operator has no [kernel](OperatorInfo::has_kernel) for the key by it.
+pub struct DefaultKernel {
+    key: DispatchKey,
+    kernel: &'static dyn BoxedKernel,
+}
+
+inventory::collect!(DefaultKernel);
+
+impl DefaultKernel {
+    /// `kernel` for `key`: `Autograd` or `ForwardGrad`. Of one for each, since crates of the library alone provide them.
+    pub const fn new(key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Self {
+        DefaultKernel { key, kernel }
+    }
+}
+
 impl DefinedOperator {
+    /// The kernel for a key for which none is registered.
+    fn default_kernel(&self, key: DispatchKey) -> Option<&'static dyn BoxedKernel> {
+        // The tangents of an implicit composite are those of the operators that it calls, unless its history is not.
+        let is_composite = self.registered(DispatchKey::CompositeImplicitAutograd).is_some()
+            && self.registered(DispatchKey::Autograd).is_none();
+        let mut all = inventory::iter::<DefaultKernel>.into_iter();
+        all.find(|default| default.key == key && !is_composite).map(|default| default.kernel)
+    }
+
     fn registered(&self, key: DispatchKey) -> Option<&'static dyn BoxedKernel> {
         self.kernels.iter().find(|(of, kernel)| *of == key && kernel.is_in_force()).map(|(_, kernel)| *kernel)
     }
@@ -247,7 +279,8 @@ impl DefinedOperator {
                 _ if takes_composites_apart(key) => self.registered(DispatchKey::CompositeImplicitAutograd),
                 _ => None,
             };
-            if let Some(kernel) = self.registered(key).or(composite) {
+            let own = self.registered(key).or(composite);
+            if let Some(kernel) = own.or_else(|| self.default_kernel(key)) {
                 return Ok((key, kernel));
             }
             let may_fall_back = key.is_backend()
@@ -262,20 +295,24 @@ impl DefinedOperator {
                 || key.is_layout()
                 || key == DispatchKey::Autograd
                 || (key == DispatchKey::ForwardGrad && has_derivative());
-            ensure!(!is_required, NotImplemented(self.name), "there is no kernel for {key}");
+            ensure!(!is_required, NotImplemented(self.signature.name), "there is no kernel for {key}");
             keys = keys.without(key.into());
         }
-        bail!(InvalidArgument(self.name), "expected a tensor to choose a kernel by")
+        bail!(InvalidArgument(self.signature.name), "expected a tensor to choose a kernel by")
     }
 }
 
 impl OperatorInfo for DefinedOperator {
     fn name(&self) -> &'static str {
-        self.name
+        self.signature.name
     }
 
     fn schema(&self) -> &'static str {
-        self.schema
+        self.signature.schema
+    }
+
+    fn arguments(&self) -> Vec<Argument<'_>> {
+        self.signature.arguments.clone()
     }
 
     fn has_kernel(&self, key: DispatchKey) -> bool {
@@ -287,14 +324,19 @@ impl OperatorInfo for DefinedOperator {
     }
 
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>> {
+        let arguments = &*self.signature.check_arguments(arguments)?;
         let (key, kernel) = self.select(apply_thread_keys(keys_of(arguments)))?;
         let observed = self.is_observed.load(Ordering::Relaxed);
         let inputs = || arguments.iter().flat_map(Value::tensors).map(profiler_input).collect();
-        let _open = observed.then(|| profiler::begin_operator(self.name, key as usize, inputs));
+        let _open = observed.then(|| profiler::begin_operator(self.signature.name, key as usize, inputs));
         let Some(operator) = DEFINED.iter().find(|other| std::ptr::eq(**other, self)) else {
-            bail!(Internal(self.name), "an operator that was never defined")
+            bail!(Internal(self.signature.name), "an operator that was never defined")
         };
-        kernel.call(&Call { operator: *operator, key, arguments })
+        self.signature.check_results(kernel.call(&Call { operator: *operator, key, arguments })?)
+    }
+
+    fn ensure_takes_boxed(&self, _: DispatchKey) -> Result<()> {
+        Ok(())
     }
 
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {

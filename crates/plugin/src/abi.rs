@@ -230,4 +230,5 @@ api! {
     dlpack_import: fn(managed: *mut DLManagedTensorVersioned, out: *mut *mut FbTensor) -> *mut FbError;
     tensor_grad: fn(tensor: *const FbTensor, out: *mut *mut FbTensor) -> *mut FbError;
     tensor_set_requires_grad: fn(tensor: *mut FbTensor, requires_grad: c_int) -> *mut FbError;
+    tensor_geometry: fn(tensor: *const FbTensor, sizes: *mut *const i64, strides: *mut *const i64) -> usize;
 }

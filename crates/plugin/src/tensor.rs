@@ -102,39 +102,43 @@ impl Tensor {
         Ok(made)
     }
 
-    fn list(&self, first: *const i64) -> Result<Vec<i64>> {
-        let dim = member!(tensor_dim);
-        // SAFETY: the handle is alive, and its lists have so many numbers.
-        Ok(unsafe {
-            let count = dim(self.0);
-            if count == 0 { vec![] } else { std::slice::from_raw_parts(first, count).to_vec() }
-        })
+    /// Its sizes and its strides, of one moment: another thread may resize it.
+    ///
+    /// # Errors
+    /// `NotImplemented` where the library is older than 1.1.
+    pub fn geometry(&self) -> Result<(Vec<i64>, Vec<i64>)> {
+        let geometry = member!(tensor_geometry);
+        let (mut sizes, mut strides) = (ptr::null(), ptr::null());
+        // SAFETY: the handle is alive, and there is memory for both lists.
+        let count = unsafe { geometry(self.0, &raw mut sizes, &raw mut strides) };
+        let list = |first: *const i64| match count {
+            0 => vec![],
+            // SAFETY: both lists have so many numbers, and live as long as the tensor.
+            _ => unsafe { std::slice::from_raw_parts(first, count) }.to_vec(),
+        };
+        Ok((list(sizes), list(strides)))
     }
 
     /// Its sizes.
     ///
     /// # Errors
-    /// None where a library has loaded this plug-in; so below.
+    /// As for [`geometry`](Self::geometry).
     pub fn sizes(&self) -> Result<Vec<i64>> {
-        let sizes = member!(tensor_sizes);
-        // SAFETY: the handle is alive.
-        self.list(unsafe { sizes(self.0) })
+        self.geometry().map(|(sizes, _)| sizes)
     }
 
     /// Its strides, in elements.
     ///
     /// # Errors
-    /// As for [`sizes`](Self::sizes).
+    /// As for [`geometry`](Self::geometry).
     pub fn strides(&self) -> Result<Vec<i64>> {
-        let strides = member!(tensor_strides);
-        // SAFETY: the handle is alive.
-        self.list(unsafe { strides(self.0) })
+        self.geometry().map(|(_, strides)| strides)
     }
 
     /// How many elements it has.
     ///
     /// # Errors
-    /// As for [`sizes`](Self::sizes).
+    /// None where a library has loaded this plug-in; so below.
     pub fn numel(&self) -> Result<i64> {
         let numel = member!(tensor_numel);
         // SAFETY: the handle is alive.
@@ -144,7 +148,7 @@ impl Tensor {
     /// The number of the type of its elements.
     ///
     /// # Errors
-    /// As for [`sizes`](Self::sizes).
+    /// As for [`numel`](Self::numel).
     pub fn dtype(&self) -> Result<i32> {
         let dtype = member!(tensor_dtype);
         // SAFETY: the handle is alive.
@@ -154,7 +158,7 @@ impl Tensor {
     /// Whether its elements lie in row-major order without gaps.
     ///
     /// # Errors
-    /// As for [`sizes`](Self::sizes).
+    /// As for [`numel`](Self::numel).
     pub fn is_contiguous(&self) -> Result<bool> {
         let is_contiguous = member!(tensor_is_contiguous);
         // SAFETY: the handle is alive.

@@ -230,7 +230,7 @@ static FbError *refused(void) {
     FbTensor *tensor = NULL;
     FbDevice cpu = {FB_CPU, -1};
     int64_t negative = -1;
-    FbError *errors[6];
+    FbError *errors[8];
     size_t i;
     FbError *error = fb->operator_find("c_plugin::cube", &op);
     if (error) return error;
@@ -240,11 +240,13 @@ static FbError *refused(void) {
     errors[3] = fb->tensor_empty(NULL, 0, 99, cpu, &tensor);
     errors[4] = fb->implement(op, "NoSuchKey", cube, &dropped, drop, 0);
     errors[5] = fb->implement(op, "CPU", cube, &dropped, drop, 0);
-    for (i = 0; i < 6; i++) {
+    errors[6] = fb->autograd(op, save_input, backward, &dropped, drop, 0);
+    errors[7] = fb->fallback("CompositeImplicitAutograd", cube, &dropped, drop, 0);
+    for (i = 0; i < 8; i++) {
         if (!errors[i]) return fb->error_new(FB_ERROR_INTERNAL, "something was accepted that must be refused");
         fb->error_free(errors[i]);
     }
-    if (tensor || dropped != 2) return fb->error_new(FB_ERROR_INTERNAL, "a function that failed has written its result");
+    if (tensor || dropped != 4) return fb->error_new(FB_ERROR_INTERNAL, "a function that failed has written its result");
     return NULL;
 }
 

@@ -58,5 +58,6 @@ int main(void) {
     MEMBER(dlpack_import);
     MEMBER(tensor_grad);
     MEMBER(tensor_set_requires_grad);
+    MEMBER(tensor_geometry);
     return 0;
 }

@@ -143,6 +143,12 @@ pub(crate) fn fallback(key: DispatchKey) -> Result<Option<&'static dyn BoxedKern
     }
 }
 
+/// Whether a key has a fallback: one that was registered at run time or at link time.
+pub fn has_fallback(key: DispatchKey) -> bool {
+    // Two of them are an error of each call.
+    !matches!(fallback(key), Ok(None))
+}
+
 /// Makes `kernel` the fallback of `key`: it takes calls whose highest key that is, of operators that have no kernel for it. It replaces an
 /// earlier fallback. An operator that was once called with a key above the backends, and had no kernel for it, skips the key from then
 /// on: such fallbacks must be registered before, or [at link time](BoxedRegistration::fallback).

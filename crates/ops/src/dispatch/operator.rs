@@ -37,6 +37,12 @@ pub trait OperatorInfo: Sync {
     /// `InvalidArgument` for arguments of other types or number, and the operator's own.
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>>;
 
+    /// Whether [`register_boxed`](Self::register_boxed) accepts a kernel for `key`, for those who make the kernel only then.
+    ///
+    /// # Errors
+    /// Those of [`register_boxed`](Self::register_boxed).
+    fn ensure_takes_boxed(&self, key: DispatchKey) -> Result<()>;
+
     /// Registers a kernel for calls whose highest key is `key`, in preference to any other.
     ///
     /// # Errors
@@ -358,6 +364,11 @@ impl Table {
         Ok((!kernel.is_null()).then_some(kernel))
     }
 
+    fn ensure_takes_boxed(&self, key: DispatchKey) -> Result<()> {
+        self.slot(key)?;
+        self.boxing(key).map(|_| ())
+    }
+
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {
         self.slot(key)?;
         let boxing = self.add_boxed(key, kernel)?;
@@ -398,6 +409,10 @@ impl<F: KernelFn> OperatorInfo for Operator<F> {
 
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>> {
         (self.table.boxed)(arguments)
+    }
+
+    fn ensure_takes_boxed(&self, key: DispatchKey) -> Result<()> {
+        self.table.ensure_takes_boxed(key)
     }
 
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {

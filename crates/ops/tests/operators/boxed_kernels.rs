@@ -144,6 +144,56 @@ fn operators_defined_at_run_time() {
 }
 
 #[test]
+fn malformed_schemas_are_refused() {
+    let schemas = [
+        "tests::bad(",
+        "tests::bad(Tensor x, Tensor x) -> Tensor",
+        "tests::bad(Tensr x) -> Tensor",
+        "tests::bad(Stream x) -> Tensor",
+        "tests::bad(Tensor x)",
+    ];
+    for schema in schemas {
+        assert_eq!(
+            registry::define(schema).err().map(|error| error.kind()),
+            Some(ErrorKind::InvalidArgument)
+        );
+    }
+    assert!(registry::find("tests::bad").is_err());
+    let quoted =
+        registry::define("tests::quoted(Tensor x, str a=\"), b\", *, Tensor(a!)[] y) -> ()").unwrap();
+    let arguments = quoted.arguments();
+    assert_eq!((arguments.len(), arguments[2].base, arguments[2].rest), (3, "Tensor", "[]"));
+    assert!(arguments[2].is_written);
+}
+
+#[test]
+fn calls_of_defined_operators_are_checked() {
+    let scaled =
+        registry::define("tests::scaled(Tensor x, float by, Tensor? y=None) -> (Tensor, Scalar)").unwrap();
+    let kernel = |call: &Call<'_>| match call.arguments {
+        [Value::Tensor(x), Value::Float(by), _] if *by > 0.0 => Ok(vec![Value::from(x), Value::Int(3)]),
+        _ => Ok(vec![]),
+    };
+    scaled.register_boxed(DispatchKey::CompositeImplicitAutograd, Box::leak(Box::new(kernel))).unwrap();
+    let x = Value::from(&Tensor::from([1.5f32]));
+    let results = scaled.call_boxed(&[x.clone(), Value::Int(2), Value::None]).unwrap();
+    assert!(matches!(results[..], [Value::Tensor(_), Value::Scalar(_)]), "{results:?}");
+    let refused = [
+        vec![x.clone(), Value::Float(1.0)],
+        vec![x.clone(), Value::None, Value::None],
+        vec![Value::None, Value::Float(1.0), Value::None],
+        vec![x.clone(), Value::Float(1.0), Value::Int(1)],
+        // Accepted, but the kernel returns nothing.
+        vec![x, Value::Float(-1.0), Value::None],
+    ];
+    for arguments in refused {
+        let error = scaled.call_boxed(&arguments).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("tests::scaled"), "{error}");
+    }
+}
+
+#[test]
 fn a_layout_has_its_own_kernels_and_no_others() {
     let sizes = [2i64, 3];
     let tensor = TensorImpl::from_parts(Parts {

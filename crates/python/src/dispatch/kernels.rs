@@ -1,16 +1,14 @@
-//! Kernels that are functions of Python's, and the kernels of operators from outside that have no derivative.
+//! Kernels that are functions of Python's.
 
 use super::below_autograd;
 use super::schema::schema_of;
 use super::values;
 use crate::call::call_named;
 use crate::errors::{error_from_python, raise};
-use flambeau_autograd::forward::{transposed, unpack_dual};
-use flambeau_autograd::{Backward, Context, Gradients, no_grad, record};
-use flambeau_core::{Error, ErrorKind, Result, bail};
+use flambeau_autograd::no_grad;
+use flambeau_core::{Error, ErrorKind, Result};
 use flambeau_ops::Tensor;
-use flambeau_ops::dispatch::{BoxedKernel, Call, DispatchKey, OperatorInfo, Value};
-use parking_lot::Mutex;
+use flambeau_ops::dispatch::{BoxedKernel, Call, Value};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,111 +55,6 @@ pub(super) fn distinct(results: Vec<Value>, arguments: &[Value]) -> Result<Vec<V
         })
     };
     results.into_iter().map(separate).collect()
-}
-
-/// The derivative of an operator for which none is registered.
-struct NoFormula(&'static str);
-
-impl Backward for NoFormula {
-    const NAME: &'static str = "NotImplemented";
-    const SAVES: bool = false;
-
-    fn backward(&self, _: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        let (name, overload) = self.0.split_once('.').unwrap_or((self.0, "default"));
-        let name = name.replace("::", ".");
-        let message = format!(
-            "Trying to backward through {name}.{overload} but no autograd formula was registered. Please use register_autograd to add one."
-        );
-        Err(Error::new(ErrorKind::Autograd, message))
-    }
-}
-
-/// The kernel for `Autograd` of an operator without a registered derivative: a backward pass through its results is an error.
-struct WithoutFormula;
-
-impl BoxedKernel for WithoutFormula {
-    fn call(&self, call: &Call<'_>) -> Result<Vec<Value>> {
-        let inputs: Vec<&Tensor> = call.arguments.iter().flat_map(Value::tensors).collect();
-        let below = || {
-            let _below = below_autograd();
-            call.operator.call_boxed(call.arguments)
-        };
-        if !record::any_requires_grad(inputs.iter().copied()) {
-            return below();
-        }
-        let schema = schema_of(call.operator)?;
-        let written: Vec<&Tensor> = schema
-            .parameters
-            .iter()
-            .zip(call.arguments)
-            .filter(|(parameter, _)| parameter.argument.is_written())
-            .flat_map(|(_, value)| value.tensors())
-            .collect();
-        written.iter().try_for_each(|tensor| record::check_inplace(tensor))?;
-        let edges = record::edges_of_all(&inputs)?;
-        let results = below()?;
-        let outputs: Vec<&Tensor> = results.iter().flat_map(Value::tensors).collect();
-        let name = call.operator.name();
-        if outputs.iter().any(|output| output.dtype().is_differentiable()) {
-            record::set_history_of_all(&outputs, edges.clone(), NoFormula(name));
-        }
-        for tensor in written.iter().filter(|tensor| tensor.dtype().is_differentiable()) {
-            record::rebase_history(tensor, edges.clone(), NoFormula(name))?;
-        }
-        Ok(results)
-    }
-}
-
-/// The kernel for `ForwardGrad`: tangents follow from the backward pass, where it is registered and differentiable itself.
-struct Tangents;
-
-impl BoxedKernel for Tangents {
-    fn call(&self, call: &Call<'_>) -> Result<Vec<Value>> {
-        let mut has_tangent = false;
-        for tensor in call.arguments.iter().flat_map(Value::tensors) {
-            has_tangent |= unpack_dual(tensor)?.1.is_some();
-        }
-        if !has_tangent {
-            return call.below(call.arguments);
-        }
-        let schema = schema_of(call.operator)?;
-        let has_formula = FORMULAS.lock().contains(&address(call.operator));
-        if !has_formula || !schema.schema.is_functional() {
-            bail!(
-                NotImplemented(call.operator.name()),
-                "Trying to use forward AD with {} that does not support it because it has no derivative: use register_autograd \
-                 to add one",
-                call.operator.name()
-            );
-        }
-        let inputs: Vec<usize> = (0..call.arguments.len())
-            .filter(|index| call.arguments[*index].tensors().any(|tensor| tensor.dtype().is_differentiable()))
-            .collect();
-        transposed(call.operator, &inputs, call.arguments)
-    }
-}
-
-/// The operators with a derivative in Python, by address: a name may be defined again.
-static FORMULAS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-
-fn address(operator: &dyn OperatorInfo) -> usize {
-    std::ptr::from_ref(operator).cast::<()>().addr()
-}
-
-/// Has backward passes and tangents of an operator from outside be errors until it has a derivative.
-pub(super) fn add_autograd(operator: &'static dyn OperatorInfo) -> Result<()> {
-    if !operator.has_kernel(DispatchKey::Autograd) {
-        operator.register_boxed(DispatchKey::Autograd, &WithoutFormula)?;
-    }
-    if !operator.has_kernel(DispatchKey::ForwardGrad) {
-        operator.register_boxed(DispatchKey::ForwardGrad, &Tangents)?;
-    }
-    Ok(())
-}
-
-/// Registers that an operator has a derivative, from which its tangents follow.
-pub(super) fn note_formula(operator: &'static dyn OperatorInfo) {
-    FORMULAS.lock().push(address(operator));
 }
 
 /// Counts writes of tensors that their storages' guards did not see, such as those through an array of NumPy's.

@@ -1,12 +1,13 @@
 //! The class `_Operator`: an operator of the registry, which Python calls and registers kernels for.
 
-use super::kernels::{PythonKernel, add_autograd, note_formula};
+use super::kernels::PythonKernel;
 use super::schema::{OperatorSchema, schema_of};
 use super::values;
 use crate::arguments::LARGE;
 use crate::call::{call, run};
 use crate::errors::raise;
 use crate::overrides;
+use flambeau_autograd::defined::{note_formula, register_defaults};
 use flambeau_core::{Result, ensure};
 use flambeau_ops::dispatch::{DispatchKey, OperatorInfo, Value};
 use flambeau_ops::registry;
@@ -116,7 +117,7 @@ impl PyOperator {
 
     /// Has backward passes through the operator be errors until it has a derivative.
     fn add_autograd(&self) -> PyResult<()> {
-        add_autograd(self.operator).map_err(raise)
+        register_defaults(self.operator).map_err(raise)
     }
 
     /// Has the tangents of the operator follow from its derivative.

@@ -82,7 +82,7 @@ const AUTOGRAD: Crate = Crate {
         &["tensor"],
         &["formulas"],
         &["forward"],
-        &["checkpoint", "function", "functional", "generated", "gradcheck", "profiler"],
+        &["checkpoint", "defined", "function", "functional", "generated", "gradcheck", "profiler"],
     ],
     everywhere: &[],
 };
