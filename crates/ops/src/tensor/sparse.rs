@@ -3,7 +3,7 @@
 use super::Tensor;
 use crate::ops;
 use flambeau_core::tensor_impl::Parts;
-use flambeau_core::{DispatchKey, Layout, Result, TensorImpl, bail, ensure};
+use flambeau_core::{DispatchKey, Layout, Result, TensorImpl, bail, ensure, shape};
 use parking_lot::RwLock;
 
 /// What a sparse tensor consists of. Gradients are those of the values, which carry the history.
@@ -173,6 +173,23 @@ impl Tensor {
     #[cold]
     fn extension_parts(&self) -> Option<SparseParts> {
         self.impl_().extension()?.downcast_ref::<Extension>().map(|parts| parts.0.read().clone())
+    }
+
+    /// Whether in-place operators on a sparse tensor write what nobody else can reach: its values belong to it alone, and no two of them
+    /// share memory. True for strided tensors, which have no parts.
+    #[inline]
+    pub fn owns_sparse_values(&self) -> bool {
+        self.layout() == Layout::Strided || self.owns_extension_values()
+    }
+
+    #[cold]
+    fn owns_extension_values(&self) -> bool {
+        let Some(own) = self.impl_().extension().and_then(|parts| parts.downcast_ref::<Extension>()) else {
+            return false;
+        };
+        let parts = own.0.read();
+        let values = parts.values();
+        values.is_sole_owner() && shape::is_non_overlapping_and_dense(values.sizes(), values.strides())
     }
 
     /// Parts that an in-place operator may give a sparse tensor: their values require a gradient if it is a leaf that does.
