@@ -1,8 +1,9 @@
 //! Autograd's methods on tensors and nodes.
 
+use crate::alias::alias;
 use crate::batched::below;
 use crate::engine::backward;
-use crate::grad_mode::is_inference_mode_enabled;
+use crate::grad_mode::{is_grad_enabled, is_inference_mode_enabled};
 use crate::graph::gradients::Gradients;
 use crate::graph::hooks::{HookHandle, NodeHooks, PostAccumulateHook, PostHook, PreHook, TensorHook};
 use crate::graph::node::NodePtr;
@@ -397,3 +398,19 @@ fn describe(tensor: &Tensor) -> Option<String> {
 }
 
 inventory::submit! { flambeau_ops::tensor::display::Suffix(describe) }
+
+/// Values that replace those of a sparse tensor, which is what `old` and `new` stand for: they go on requiring a gradient.
+fn replaced(old: &Tensor, new: Tensor) -> Result<Tensor> {
+    if !(requires_grad(old) && is_leaf(old)) {
+        return Ok(new);
+    }
+    ensure!(
+        !is_grad_enabled(),
+        Autograd,
+        "a leaf Variable that requires grad is being used in an in-place operation."
+    );
+    // An alias: what computed the values may hold them too, and must not become the leaf.
+    alias(&new)?.with_requires_grad(true)
+}
+
+inventory::submit! { flambeau_ops::tensor::sparse::Replacement(replaced) }

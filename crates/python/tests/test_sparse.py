@@ -205,3 +205,71 @@ def test_other_optimizers_refuse_them():
     bag = nn.EmbeddingBag(5, 2, mode="sum", sparse=True)
     bag(fl.tensor([1, 1, 3]), fl.tensor([0, 2])).sum().backward()
     assert bag.weight.grad.is_sparse and bag.weight.grad._nnz() == 2
+
+
+def pair(values, **options):
+    return fl.sparse_coo_tensor([[0, 1], [1, 0]], values, (2, 2), **options)
+
+
+def test_leaves_stay_leaves_in_place():
+    change = {
+        "mul_": lambda x: x.mul_(2),
+        "div_": lambda x: x.div_(2),
+        "neg_": lambda x: x.neg_(),
+        "zero_": lambda x: x.zero_(),
+        "copy_": lambda x: x.copy_(pair([5.0, 6.0])),
+        "copy_ of others": lambda x: x.copy_(fl.eye(2).to_sparse()),
+        "add_": lambda x: x.add_(fl.eye(2).to_sparse()),
+    }
+    for name, operator in change.items():
+        x = pair([1.0, 2.0], requires_grad=True)
+        with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+            operator(x)
+        with fl.no_grad():
+            operator(x)
+        assert x.requires_grad and x.is_leaf, name
+
+
+def test_sparse_parameters_are_trained():
+    weight = nn.Parameter(pair([1.0, 2.0]))
+    steps = fl.optim.SGD([weight], lr=0.25)
+    for _ in range(3):
+        steps.zero_grad()
+        weight.to_dense().sum().backward()
+        steps.step()
+    assert weight._values().tolist() == [0.25, 1.25] and weight.requires_grad
+    weight.grad.mul_(0.5)
+    assert weight.grad._values().tolist() == [0.5, 0.5]
+    nn.utils.clip_grad_norm_([weight], 0.1)
+    assert weight.grad._values().norm().item() == pytest.approx(0.1, rel=1e-3)
+
+
+def test_gradients_of_other_patterns_are_refused():
+    x = pair([1.0, 2.0], requires_grad=True)
+    other = fl.eye(2).to_sparse()
+    with pytest.raises(RuntimeError, match="indices"):
+        x.grad = other
+    with pytest.raises(RuntimeError, match="indices"):
+        (x * 2).backward(other)
+    (x * 2).backward(pair([3.0, 4.0]))
+    assert x.grad._values().tolist() == [6, 8]
+
+
+def test_indices_are_checked_and_cannot_be_resized():
+    blocks = fl.ones(8, 8).to_sparse_bsr((4, 4))
+    blocks.col_indices().fill_(2**62)
+    with pytest.raises(IndexError, match="out of bounds"):
+        blocks.to_dense()
+    s = pair([1.0, 2.0])
+    s._indices().resize_(3)
+    assert s._nnz() == 2 and s.to_dense().tolist() == [[0, 1], [2, 0]]
+    with pytest.raises((RuntimeError, TypeError, ValueError), match="can't be cast"):
+        fl.zeros(2, 2, dtype=fl.int64).add_(pair([2.7, 3.7]))
+
+
+def test_scipy_gets_checked_indices():
+    pytest.importorskip("scipy.sparse")
+    s = fl.eye(3).to_sparse_csr()
+    s.col_indices()[0] = 10**9
+    with pytest.raises(IndexError, match="out of bounds"):
+        fl.sparse.to_scipy(s)

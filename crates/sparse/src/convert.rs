@@ -1,10 +1,10 @@
 //! Conversions between layouts. Values are selected and summed by differentiable operators, so that gradients follow.
 
 use crate::dense::{
-    add, arange, as_long, floor_divided, joined, long, product, raveled, remainder, reshape, rows, scaled,
-    slice, unraveled, zeros,
+    add, arange, as_long, cast, floor_divided, joined, long, product, raveled, remainder, reshape, rows,
+    scaled, slice, unraveled, zeros,
 };
-use crate::parts::{Compressed, Coo, is_sparse};
+use crate::parts::{Compressed, Coo, check_coordinates, is_sparse};
 use flambeau_core::{DimVec, Layout, Result, Scalar, ScalarType, bail, ensure};
 use flambeau_ops::{Tensor, ops};
 
@@ -23,9 +23,20 @@ pub(crate) fn as_layout_of(coo: &Coo, like: &Tensor) -> Result<Tensor> {
     if !layout.is_sparse_compressed() || coo.sparse_dim() < 2 {
         return coo.clone().into_tensor();
     }
-    let block =
-        layout.is_blocked().then(|| Compressed::of(like).map(|like| like.block_sizes())).transpose()?;
-    compress(coo, layout, block)
+    let like = Compressed::of(like)?;
+    let made = compress(coo, layout, layout.is_blocked().then(|| like.block_sizes()))?;
+    with_index_type(made, like.compressed.dtype())
+}
+
+/// The same compressed tensor with indices of a type, unless that is int32 and some may not fit.
+fn with_index_type(tensor: Tensor, dtype: ScalarType) -> Result<Tensor> {
+    let mut of = Compressed::of(&tensor)?;
+    let largest = of.sizes.iter().copied().fold(of.nnz(), i64::max);
+    if of.compressed.dtype() == dtype || dtype == ScalarType::I32 && largest > i64::from(i32::MAX) {
+        return Ok(tensor);
+    }
+    (of.compressed, of.plain) = (cast(&of.compressed, dtype)?, cast(&of.plain, dtype)?);
+    of.into_tensor()
 }
 
 /// Pointers for all batch elements, one after the other.
@@ -54,7 +65,13 @@ fn coordinates(of: &Compressed) -> Result<Coo> {
     let (row, column) = if by_rows { (major, plain) } else { (plain, major) };
     let dense = of.dense_sizes();
     let indices = match of.layout.is_blocked() {
-        true => block_coordinates(&batch, [&row, &column], of.block_sizes())?,
+        true => {
+            // Before they are multiplied by the sizes of blocks, which may wrap around to an index in bounds.
+            let (block, batch_dim) = (of.block_sizes(), of.batch_dim());
+            let counts = [0, 1].map(|d| of.sizes[batch_dim + d] / block[d].max(1));
+            check_coordinates("indices", &ops::stack(&[&row, &column].map(Tensor::clone), 0)?, &counts)?;
+            block_coordinates(&batch, [&row, &column], block)?
+        }
         false => ops::cat(&[batch, ops::stack(&[row, column], 0)?], 0)?,
     };
     let values = reshape(&of.values, &joined(&[&[indices.sizes()[1]], dense]))?;
@@ -85,6 +102,7 @@ pub(crate) fn compress(coo: &Coo, layout: Layout, block: Option<[i64; 2]>) -> Re
         InvalidArgument(name),
         "expected at least 2 sparse dimensions but got {sparse_dim}"
     );
+    check_coordinates("indices", &coo.indices, coo.sparse_sizes())?;
     let batch = sparse_dim - 2;
     let (mut parts, mut sizes) = (coo.coalesced()?, DimVec::from_slice(coo.sparse_sizes()));
     if layout.is_blocked() {

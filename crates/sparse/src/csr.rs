@@ -60,14 +60,15 @@ impl Csr {
             batch_sizes,
         )?;
         let part = |d: usize| add(&scaled(&batch, matrix[d].into())?, &coo.row(last + d)?);
-        let batches = product(batch_sizes)?;
-        let joined = Coo {
+        let all = |size: i64| product(&joined(&[batch_sizes, &[size]]));
+        let sizes = [all(matrix[0])?, all(matrix[1])?];
+        let diagonal = Coo {
             indices: ops::stack(&[part(0)?, part(1)?], 0)?,
             values: coo.values.clone(),
-            sizes: [batches * matrix[0], batches * matrix[1]].as_slice().into(),
+            sizes: sizes.as_slice().into(),
             is_coalesced: true,
         };
-        Csr::of_coordinates(&joined)
+        Csr::of_coordinates(&diagonal)
     }
 
     fn of_coordinates(coo: &Coo) -> Result<Csr> {

@@ -142,9 +142,15 @@ pub fn sum_dim(tensor: &Tensor, dim: &[i64], keepdim: bool, dtype: Option<Scalar
     if dim.is_empty() && !keepdim {
         return sum(tensor, dtype);
     }
-    let mut is_summed = vec![dim.is_empty(); tensor.dim()];
+    // A tensor without dimensions has one by which it can be named.
+    let mut is_summed = vec![dim.is_empty(); tensor.dim().max(1)];
     for dim in dim {
-        is_summed[shape::wrap_dim(*dim, tensor.dim())?] = true;
+        let at = shape::wrap_dim(*dim, tensor.dim()).map_err(|e| e.in_operator("sparse.sum"))?;
+        ensure!(
+            !std::mem::replace(&mut is_summed[at], true),
+            InvalidArgument("sparse.sum", "dim"),
+            "dim {at} appears multiple times in the list of dims"
+        );
     }
     let coo = coo_of(tensor)?;
     let sparse_dim = coo.sparse_dim();
@@ -156,7 +162,8 @@ pub fn sum_dim(tensor: &Tensor, dim: &[i64], keepdim: bool, dtype: Option<Scalar
     };
     let left: Vec<usize> = (0..sparse_dim).filter(|d| !is_summed[*d]).collect();
     if left.is_empty() {
-        let total = ops::sum_dim_intlist(&values, Some(&[0]), false, None)?;
+        // A type that was asked for is that of the result too, even if sums of its integers are of another.
+        let total = ops::sum_dim_intlist(&values, Some(&[0]), false, Some(values.dtype()))?;
         let ones = vec![1; if keepdim { sparse_dim } else { 0 }];
         return reshape(&total, &joined(&[&ones, total.sizes()]));
     }
@@ -315,7 +322,7 @@ pub fn sparse_resize_<'a>(
     let parts = if coo.nnz() == 0 {
         let indices = ops::zeros(&[sparse_dim, 0], Some(ScalarType::I64), None, Some(tensor.device()), None)?;
         let values = zeros(&joined(&[&[0], dense]), &coo.values)?;
-        SparseParts::Coo { indices, values, is_coalesced: true }
+        tensor.replacement_parts(SparseParts::Coo { indices, values, is_coalesced: true })?
     } else {
         ensure!(
             sparse_dim as usize == coo.sparse_dim() && dense == coo.dense_sizes(),

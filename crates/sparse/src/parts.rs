@@ -26,6 +26,11 @@ impl Coo {
     pub(crate) fn of(tensor: &Tensor) -> Result<Coo> {
         match tensor.sparse_parts() {
             Some(SparseParts::Coo { indices, values, is_coalesced }) => {
+                let [sparse_dim, nnz] = indices.sizes()[..] else { return changed("indices", &indices) };
+                // Somebody with access to a part can resize it.
+                if sparse_dim > tensor.dim() as i64 || values.sizes().first() != Some(&nnz) {
+                    return changed("values", &values);
+                }
                 Ok(Coo { indices, values, sizes: tensor.sizes().into(), is_coalesced })
             }
             _ => bail!(
@@ -112,6 +117,15 @@ impl Coo {
     }
 }
 
+/// The error of a part whose sizes do not fit the others any more.
+fn changed<T>(part: &str, tensor: &Tensor) -> Result<T> {
+    bail!(
+        Shape("sparse tensor", part),
+        "expected {part} that fit the other parts of the tensor but got sizes {:?}; have they been resized?",
+        tensor.sizes()
+    )
+}
+
 /// Requires coordinates inside of `sizes`, a row of `indices` for each dimension.
 ///
 /// # Errors
@@ -148,6 +162,13 @@ impl Compressed {
     pub(crate) fn of(tensor: &Tensor) -> Result<Compressed> {
         match tensor.sparse_parts() {
             Some(SparseParts::Compressed { compressed, plain, values }) => {
+                let dims = compressed.dim();
+                if dims == 0 || dims >= tensor.dim() || compressed.sizes().last() == Some(&0) {
+                    return changed("compressed indices", &compressed);
+                }
+                if plain.dim() != dims || values.sizes().get(..dims) != Some(plain.sizes()) {
+                    return changed("values", &values);
+                }
                 let (layout, sizes) = (tensor.layout(), tensor.sizes().into());
                 Ok(Compressed { layout, compressed, plain, values, sizes })
             }
@@ -193,7 +214,7 @@ impl Compressed {
 /// The number of sparse dimensions: 2 for compressed layouts, and 0 for strided tensors, as in PyTorch.
 pub fn sparse_dim(tensor: &Tensor) -> i64 {
     match tensor.sparse_parts() {
-        Some(SparseParts::Coo { indices, .. }) => indices.sizes()[0],
+        Some(SparseParts::Coo { indices, .. }) => indices.sizes().first().copied().unwrap_or_default(),
         Some(SparseParts::Compressed { .. }) => 2,
         None => 0,
     }
@@ -202,7 +223,7 @@ pub fn sparse_dim(tensor: &Tensor) -> i64 {
 /// The number of dense dimensions, which follow the sparse ones.
 pub fn dense_dim(tensor: &Tensor) -> i64 {
     match tensor.sparse_parts() {
-        Some(SparseParts::Coo { indices, .. }) => tensor.dim() as i64 - indices.sizes()[0],
+        Some(SparseParts::Coo { .. }) => tensor.dim() as i64 - sparse_dim(tensor),
         Some(SparseParts::Compressed { compressed, .. }) => tensor.dim() as i64 - compressed.dim() as i64 - 1,
         None => tensor.dim() as i64,
     }
@@ -214,7 +235,7 @@ pub fn dense_dim(tensor: &Tensor) -> i64 {
 /// `InvalidArgument` for a strided tensor.
 pub fn nnz(tensor: &Tensor) -> Result<i64> {
     match tensor.sparse_parts() {
-        Some(SparseParts::Coo { indices, .. }) => Ok(indices.sizes()[1]),
+        Some(SparseParts::Coo { indices, .. }) => Ok(indices.sizes().get(1).copied().unwrap_or_default()),
         Some(SparseParts::Compressed { plain, .. }) => Ok(plain.sizes().last().copied().unwrap_or_default()),
         None => bail!(
             InvalidArgument("_nnz"),
@@ -232,12 +253,17 @@ pub fn is_coalesced(tensor: &Tensor) -> Result<bool> {
     Ok(Coo::of(tensor).map_err(|e| e.in_operator("is_coalesced"))?.is_coalesced)
 }
 
+/// Indices for a caller: the same elements, but whoever resizes the result leaves the sparse tensor as it is.
+fn alias_of(indices: Tensor) -> Result<Tensor> {
+    ops::detach(&indices)
+}
+
 /// The coordinates of a tensor of layout `SparseCoo`, whether it is coalesced or not.
 ///
 /// # Errors
 /// `InvalidArgument` for other layouts.
 pub fn raw_indices(tensor: &Tensor) -> Result<Tensor> {
-    Ok(Coo::of(tensor).map_err(|e| e.in_operator("_indices"))?.indices)
+    alias_of(Coo::of(tensor).map_err(|e| e.in_operator("_indices"))?.indices)
 }
 
 /// The coordinates of a coalesced tensor.
@@ -245,7 +271,7 @@ pub fn raw_indices(tensor: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// `InvalidArgument` for other layouts than `SparseCoo`, and for uncoalesced tensors.
 pub fn indices(tensor: &Tensor) -> Result<Tensor> {
-    Ok(require_coalesced("indices", tensor)?.indices)
+    alias_of(require_coalesced("indices", tensor)?.indices)
 }
 
 fn require_coalesced(name: &str, tensor: &Tensor) -> Result<Coo> {
@@ -302,7 +328,7 @@ fn compressed_part(name: &str, tensor: &Tensor, by_rows: bool) -> Result<Compres
 /// # Errors
 /// `InvalidArgument` for other layouts than `SparseCsr` and `SparseBsr`.
 pub fn crow_indices(tensor: &Tensor) -> Result<Tensor> {
-    Ok(compressed_part("crow_indices", tensor, true)?.compressed)
+    alias_of(compressed_part("crow_indices", tensor, true)?.compressed)
 }
 
 /// The column of each element or block.
@@ -310,7 +336,7 @@ pub fn crow_indices(tensor: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// As [`crow_indices`].
 pub fn col_indices(tensor: &Tensor) -> Result<Tensor> {
-    Ok(compressed_part("col_indices", tensor, true)?.plain)
+    alias_of(compressed_part("col_indices", tensor, true)?.plain)
 }
 
 /// Where each column starts, and the last one ends.
@@ -318,7 +344,7 @@ pub fn col_indices(tensor: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// `InvalidArgument` for other layouts than `SparseCsc` and `SparseBsc`.
 pub fn ccol_indices(tensor: &Tensor) -> Result<Tensor> {
-    Ok(compressed_part("ccol_indices", tensor, false)?.compressed)
+    alias_of(compressed_part("ccol_indices", tensor, false)?.compressed)
 }
 
 /// The row of each element or block.
@@ -326,5 +352,5 @@ pub fn ccol_indices(tensor: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// As [`ccol_indices`].
 pub fn row_indices(tensor: &Tensor) -> Result<Tensor> {
-    Ok(compressed_part("row_indices", tensor, false)?.plain)
+    alias_of(compressed_part("row_indices", tensor, false)?.plain)
 }

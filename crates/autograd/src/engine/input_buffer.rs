@@ -59,5 +59,6 @@ fn sum_of(sum: Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
 /// Whether nobody else owns the tensor, and no two of its elements share memory.
 fn can_write(tensor: &Tensor) -> bool {
     tensor.is_sole_owner()
+        && tensor.owns_sparse_values()
         && (tensor.is_contiguous() || shape::is_non_overlapping_and_dense(tensor.sizes(), tensor.strides()))
 }

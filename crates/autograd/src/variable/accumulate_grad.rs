@@ -162,6 +162,7 @@ fn own(leaf: &Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
 fn can_steal(leaf: &Tensor, grad: &Tensor, create_graph: bool) -> bool {
     !create_graph
         && grad.is_sole_owner()
+        && grad.owns_sparse_values()
         && has_layout_of(grad, leaf)
         && grad.impl_().autograd_meta().is_none()
 }

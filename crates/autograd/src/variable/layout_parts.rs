@@ -2,7 +2,6 @@
 
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::Tensor;
-use flambeau_ops::tensor::sparse::SparseParts;
 
 /// The values of a sparse tensor.
 #[inline]
@@ -29,7 +28,7 @@ pub(crate) fn whole(tensor: &Tensor, grad: Tensor) -> Result<Tensor> {
 /// The gradient of the values of a sparse tensor for its gradient, which must have the same pattern.
 ///
 /// # Errors
-/// `Autograd` for a gradient of another layout, sizes or number of values.
+/// `Autograd` for a gradient of another layout, other sizes or other indices.
 pub(crate) fn part(tensor: &Tensor, grad: &Tensor) -> Result<Tensor> {
     let Some(parts) = tensor.sparse_parts() else { return Ok(grad.clone()) };
     ensure!(
@@ -43,14 +42,9 @@ pub(crate) fn part(tensor: &Tensor, grad: &Tensor) -> Result<Tensor> {
     );
     let Some(given) = grad.sparse_parts() else { bail!(Internal, "a sparse tensor has no parts") };
     ensure!(
-        has_pattern_of(&given, &parts),
+        given.has_pattern_of(&parts)?,
         Autograd,
-        "expected a gradient with the pattern of the tensor, but it has other numbers of indices and values"
+        "expected a gradient with the indices of the tensor, in the same order, but it has other ones"
     );
     Ok(given.values().clone())
-}
-
-/// Whether both have equally many indices and values.
-fn has_pattern_of(a: &SparseParts, b: &SparseParts) -> bool {
-    a.values().sizes() == b.values().sizes()
 }

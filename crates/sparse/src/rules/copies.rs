@@ -4,7 +4,7 @@ use super::{check_same_sizes, rules, unsupported};
 use crate::convert::to_sparse;
 use crate::dense::cast;
 use crate::parts::{Coo, is_sparse};
-use flambeau_core::{Device, Layout, MemoryFormat, Result, ScalarType, ensure};
+use flambeau_core::{Device, DispatchKey, Layout, MemoryFormat, Result, ScalarType, ensure};
 use flambeau_ops::tensor::sparse::SparseParts;
 use flambeau_ops::{Tensor, ops};
 
@@ -102,8 +102,15 @@ fn zeros_like(
     Tensor::from_sparse_parts(layout, tensor.sizes(), parts)
 }
 
-/// Makes `self` all 0.
+/// Makes `self` all 0. The values are written in place, for tensors that share them.
 fn zero_(tensor: &Tensor) -> Result<()> {
+    let Some(parts) = tensor.sparse_parts() else { return ops::zero_(tensor) };
+    ops::zero_(parts.values())?;
+    // Values that autograd knows stay, with their gradient and history. Others are dropped: a gradient that is reset and summed up again
+    // would keep all coordinates that it ever had.
+    if parts.values().key_set().has(DispatchKey::Autograd) {
+        return Ok(());
+    }
     let empty = zeros_like(tensor, None, None, None)?;
     empty.sparse_parts().map_or(Ok(()), |parts| tensor.replace_sparse_parts(parts))
 }
@@ -119,7 +126,7 @@ fn copy_(tensor: &Tensor, src: &Tensor) -> Result<()> {
     );
     check_same_sizes("copy_", tensor, src)?;
     let copy = to_copy(src, Some(tensor.dtype()), None, Some(tensor.device()), None, false, None)?;
-    copy.sparse_parts().map_or(Ok(()), |parts| tensor.replace_sparse_parts(parts))
+    copy.sparse_parts().map_or(Ok(()), |parts| tensor.write_sparse_parts(parts))
 }
 
 /// Whether sizes, layout and all elements are equal.
@@ -157,7 +164,13 @@ pub(crate) fn coalesce_(tensor: &Tensor) -> Result<()> {
         return Ok(());
     }
     let Coo { indices, values, is_coalesced, .. } = coo.coalesced()?;
-    tensor.replace_sparse_parts(SparseParts::Coo { indices, values, is_coalesced })
+    if indices.sizes() == coo.indices.sizes() && ops::equal(&indices, &coo.indices)? {
+        // The order was right already: the values stay the same tensor, which others may share.
+        let parts = SparseParts::Coo { indices: coo.indices, values: coo.values, is_coalesced };
+        return tensor.replace_sparse_parts(parts);
+    }
+    let parts = tensor.replacement_parts(SparseParts::Coo { indices, values, is_coalesced })?;
+    tensor.replace_sparse_parts(parts)
 }
 
 /// A tensor of the type that both operands promote to.

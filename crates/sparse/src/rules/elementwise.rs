@@ -1,12 +1,12 @@
 //! Sums, differences, products and quotients. A product keeps the pattern of its sparse operand, or what two of them have in common; a
 //! quotient that of the dividend. A sum of a sparse and a strided tensor is strided.
 
-use super::copies::{coalesce_, promoted, with_values};
+use super::copies::{promoted, with_values};
 use super::{check_same_sizes, rules, unsupported};
-use crate::convert::{as_layout_of, coalesce, coo_of, gathered};
-use crate::dense::{ONE, cast, product, reshape, rows, scaled};
-use crate::parts::{Coo, is_sparse};
-use flambeau_core::{Layout, Result, Scalar, ensure};
+use crate::convert::{as_layout_of, coalesce, coo_of};
+use crate::dense::{ONE, cast, joined, product, reshape, rows, scaled};
+use crate::parts::{Coo, check_coordinates, is_sparse};
+use flambeau_core::{DimVec, Layout, Result, Scalar, ScalarType, ensure};
 use flambeau_ops::{Tensor, ops};
 
 /// Whether it is a number: given as one, or a strided tensor without dimensions.
@@ -37,13 +37,13 @@ fn add_sparse(name: &str, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tenso
         first.sparse_dim(),
         second.sparse_dim()
     );
-    let joined = Coo {
+    let sum = Coo {
         indices: ops::cat(&[first.indices.clone(), second.indices], 1)?,
         values: ops::cat(&[first.values.clone(), scaled(&second.values, alpha)?], 0)?,
         is_coalesced: false,
         ..first
     };
-    as_layout_of(&joined.coalesced()?, &a)
+    as_layout_of(&sum.coalesced()?, &a)
 }
 
 /// A strided tensor plus a multiple of a sparse one.
@@ -51,7 +51,7 @@ fn add_to_strided(name: &str, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<T
     check_same_sizes(name, a, b)?;
     let (a, b) = promoted(a, b)?;
     let coo = coo_of(&b)?;
-    let flat = reshape(&a, &crate::dense::joined(&[&[product(coo.sparse_sizes())?], coo.dense_sizes()]))?;
+    let flat = reshape(&a, &joined(&[&[product(coo.sparse_sizes())?], coo.dense_sizes()]))?;
     let sum = ops::index_add(&flat, 0, &coo.keys()?, &coo.values, alpha)?;
     reshape(&sum, &coo.sizes)
 }
@@ -59,24 +59,59 @@ fn add_to_strided(name: &str, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<T
 /// `a += alpha b`.
 fn add_(name: &str, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<()> {
     match (is_sparse(a), is_sparse(b)) {
-        (true, true) => {
-            let sum = with_values(&add_sparse(name, a, b, alpha)?, |values| cast(values, a.dtype()))?;
-            sum.sparse_parts().map_or(Ok(()), |parts| a.replace_sparse_parts(parts))
-        }
-        (false, true) => {
-            check_same_sizes(name, a, b)?;
-            let coo = coo_of(b)?;
-            crate::parts::check_coordinates("indices", &coo.indices, coo.sparse_sizes())?;
-            let values = cast(&scaled(&coo.values, alpha)?, a.dtype())?;
-            if coo.sparse_dim() == 1 {
-                return ops::index_add_(a, 0, &coo.row(0)?, &values, ONE);
-            }
-            let indices: Result<Vec<Option<Tensor>>> =
-                (0..coo.sparse_dim()).map(|d| coo.row(d).map(Some)).collect();
-            ops::index_put_(a, &indices?, &values, true)
-        }
+        (true, true) => add_sparse_(name, a, b, alpha),
+        (false, true) => add_to_strided_(name, a, b, alpha),
         _ => unsupported(name, a, "a strided tensor cannot be added to a sparse one in place"),
     }
+}
+
+fn add_sparse_(name: &str, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<()> {
+    check_same_sizes(name, a, b)?;
+    if let (Some(own), Some(other)) = (a.sparse_parts(), b.sparse_parts())
+        && own.has_pattern_of(&other)?
+    {
+        // Values correspond, even those of equal coordinates: their sums are those of the sums.
+        return ops::add__tensor(own.values(), other.values(), alpha);
+    }
+    store(name, a, &add_sparse(name, a, b, alpha)?)
+}
+
+fn add_to_strided_(name: &str, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<()> {
+    check_same_sizes(name, a, b)?;
+    let coo = coo_of(b)?;
+    check_coordinates("indices", &coo.indices, coo.sparse_sizes())?;
+    let values = scaled(&coo.values, alpha)?;
+    check_castable(name, values.dtype(), a.dtype())?;
+    let values = cast(&values, a.dtype())?;
+    if coo.sparse_dim() == 1 {
+        return ops::index_add_(a, 0, &coo.row(0)?, &values, ONE);
+    }
+    let indices: Result<Vec<Option<Tensor>>> = (0..coo.sparse_dim()).map(|d| coo.row(d).map(Some)).collect();
+    ops::index_put_(a, &indices?, &values, true)
+}
+
+/// Requires a type of a result that an in-place operator may convert to that of its tensor: one of no higher category.
+fn check_castable(name: &str, result: ScalarType, out: ScalarType) -> Result<()> {
+    ensure!(
+        result.can_cast(out),
+        Dtype(name),
+        "result type {result} can't be cast to the desired output type {out}"
+    );
+    Ok(())
+}
+
+/// Writes the result of an operator into the sparse tensor that it was called on in place.
+fn store(name: &str, tensor: &Tensor, result: &Tensor) -> Result<()> {
+    check_castable(name, result.dtype(), tensor.dtype())?;
+    ensure!(
+        result.layout() == tensor.layout(),
+        InvalidArgument(name),
+        "expected a result of layout {} but got {}",
+        tensor.layout(),
+        result.layout()
+    );
+    let result = with_values(result, |values| cast(values, tensor.dtype()))?;
+    result.sparse_parts().map_or(Ok(()), |parts| tensor.write_sparse_parts(parts))
 }
 
 fn negated(alpha: Scalar) -> Result<Scalar> {
@@ -91,6 +126,22 @@ fn sub(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     }
 }
 
+/// The elements of a strided tensor at coordinates, ready to be broadcast with values. It is not expanded: in dimensions of size 1 all
+/// coordinates are those of its only element.
+fn at_coordinates(strided: &Tensor, coo: &Coo) -> Result<Tensor> {
+    check_coordinates("indices", &coo.indices, coo.sparse_sizes())?;
+    let ones = DimVec::from_elem(1, coo.sizes.len().saturating_sub(strided.dim()));
+    let sizes = joined(&[&ones, strided.sizes()]);
+    let (sparse, dense) = sizes.split_at(coo.sparse_dim());
+    let kept: Vec<usize> = (0..sparse.len()).filter(|d| sparse[*d] != 1).collect();
+    if kept.is_empty() {
+        return reshape(strided, &joined(&[&[1], dense]));
+    }
+    let left: DimVec = kept.iter().map(|d| sparse[*d]).chain(dense.iter().copied()).collect();
+    let indices: Vec<Option<Tensor>> = kept.iter().map(|d| coo.row(*d).map(Some)).collect::<Result<_>>()?;
+    ops::index_tensor(&reshape(strided, &left)?, &indices)
+}
+
 /// The result of `f` on values and the elements of a strided tensor at their coordinates, which broadcasts.
 fn with_strided(
     name: &str,
@@ -98,19 +149,25 @@ fn with_strided(
     strided: &Tensor,
     f: impl Fn(&Tensor, &Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
-    if is_number(strided) {
-        let sparse = if sparse.layout() == Layout::SparseCoo { coalesce(sparse)? } else { sparse.clone() };
-        return with_values(&sparse, |values| f(values, strided));
-    }
-    let expanded = ops::expand(strided, sparse.sizes(), false).map_err(|e| e.in_operator(name))?;
+    // Only checks that it broadcasts: a view.
+    ops::expand(strided, sparse.sizes(), false).map_err(|e| e.in_operator(name))?;
     let coo = coo_of(sparse)?.coalesced()?;
-    let at = gathered(&expanded, &coo)?;
-    as_layout_of(&coo.with_values(f(&coo.values, &at.values)?), sparse)
+    let at = at_coordinates(strided, &coo)?;
+    as_layout_of(&coo.with_values(f(&coo.values, &at)?), sparse)
+}
+
+/// What a number multiplies or divides: it may be uncoalesced, since that is linear, but for bools, whose sums are not those of the
+/// products.
+fn terms(tensor: &Tensor) -> Result<Tensor> {
+    let is_bool = tensor.layout() == Layout::SparseCoo && tensor.dtype() == ScalarType::Bool;
+    if is_bool { coalesce(tensor) } else { Ok(tensor.clone()) }
 }
 
 fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     match (is_sparse(a), is_sparse(b)) {
         (true, true) => mul_sparse(a, b),
+        (true, false) if is_number(b) => with_values(&terms(a)?, |values| ops::mul_tensor(values, b)),
+        (false, true) if is_number(a) => with_values(&terms(b)?, |values| ops::mul_tensor(a, values)),
         (true, false) => with_strided("mul", a, b, ops::mul_tensor),
         _ => with_strided("mul", b, a, |values, other| ops::mul_tensor(other, values)),
     }
@@ -133,36 +190,49 @@ fn mul_sparse(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     as_layout_of(&pattern.with_values(values), a)
 }
 
-fn div(a: &Tensor, b: &Tensor, f: impl Fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Tensor> {
+fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     match (is_sparse(a), is_sparse(b)) {
-        (true, false) => with_strided("div", a, b, f),
-        _ => unsupported("div", b, "a quotient by a sparse tensor divides by zeros"),
+        (true, false) if is_number(b) => with_values(&terms(a)?, |values| ops::div_tensor(values, b)),
+        _ => quotient("div", a, b, ops::div_tensor),
     }
 }
 
-/// Replaces the values of a sparse tensor by those of a result of the same pattern.
-fn in_place(tensor: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<()> {
-    coalesce_(tensor)?;
-    let result = with_values(&f(tensor)?, |values| cast(values, tensor.dtype()))?;
-    ensure!(
-        result.layout() == tensor.layout(),
-        InvalidArgument,
-        "expected a result of layout {} but got {}",
-        tensor.layout(),
-        result.layout()
-    );
-    result.sparse_parts().map_or(Ok(()), |parts| tensor.replace_sparse_parts(parts))
+/// A quotient that may be rounded, which is not linear.
+fn quotient(
+    name: &str,
+    a: &Tensor,
+    b: &Tensor,
+    f: impl Fn(&Tensor, &Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    match (is_sparse(a), is_sparse(b)) {
+        (true, false) if is_number(b) => {
+            let a = if a.layout() == Layout::SparseCoo { coalesce(a)? } else { a.clone() };
+            with_values(&a, |values| f(values, b))
+        }
+        (true, false) => with_strided(name, a, b, f),
+        _ => unsupported(name, b, "a quotient by a sparse tensor divides by zeros"),
+    }
+}
+
+/// Writes what `f` makes of a sparse tensor into it. `f` gets a copy of the values, since it may save them for gradients.
+fn in_place(name: &str, tensor: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<()> {
+    let before = with_values(tensor, |values| ops::clone(values, None))?;
+    store(name, tensor, &f(&before)?)
 }
 
 fn mul_(a: &Tensor, b: &Tensor) -> Result<()> {
-    match is_sparse(a) {
-        true => in_place(a, |a| mul(a, b)),
-        false => ops::mul__tensor(a, &crate::to_dense(b)?),
+    match a.sparse_parts() {
+        Some(parts) if is_number(b) => ops::mul__tensor(parts.values(), b),
+        Some(_) => in_place("mul_", a, |a| mul(a, b)),
+        None => ops::mul__tensor(a, &crate::to_dense(b)?),
     }
 }
 
 fn div_(a: &Tensor, b: &Tensor) -> Result<()> {
-    in_place(a, |a| div(a, b, ops::div_tensor))
+    match a.sparse_parts() {
+        Some(parts) if is_number(b) => ops::div__tensor(parts.values(), b),
+        _ => in_place("div_", a, |a| div(a, b)),
+    }
 }
 
 /// A number as an operand.
@@ -188,10 +258,10 @@ rules! {
     MUL_SCALAR => |_, a, b| mul(a, &number(b)?);
     MUL__TENSOR => |_, a, b| mul_(a, b);
     MUL__SCALAR => |_, a, b| mul_(a, &number(b)?);
-    DIV_TENSOR => |_, a, b| div(a, b, ops::div_tensor);
-    DIV_SCALAR => |_, a, b| div(a, &number(b)?, ops::div_tensor);
-    DIV_TENSOR_MODE => |_, a, b, mode| div(a, b, |x, y| ops::div_tensor_mode(x, y, mode));
-    FLOOR_DIVIDE => |_, a, b| div(a, b, ops::floor_divide);
+    DIV_TENSOR => |_, a, b| div(a, b);
+    DIV_SCALAR => |_, a, b| div(a, &number(b)?);
+    DIV_TENSOR_MODE => |_, a, b, mode| quotient("div", a, b, |x, y| ops::div_tensor_mode(x, y, mode));
+    FLOOR_DIVIDE => |_, a, b| quotient("floor_divide", a, b, ops::floor_divide);
     DIV__TENSOR => |_, a, b| div_(a, b);
     DIV__SCALAR => |_, a, b| div_(a, &number(b)?);
     POW_TENSOR_SCALAR => |_, tensor, exponent| pow(tensor, exponent);

@@ -2,7 +2,7 @@
 
 use super::{rules, unsupported};
 use crate::csr::{Csr, unstacked};
-use crate::dense::{add, product, reshape, scaled};
+use crate::dense::{add, joined, product, reshape, scaled};
 use crate::parts::{Compressed, is_sparse};
 use flambeau_core::{Layout, Result, Scalar, ensure};
 use flambeau_ops::{Tensor, ops};
@@ -80,12 +80,12 @@ fn bmm(name: &str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let batch = &x[..last];
     match (is_sparse(a), is_sparse(b)) {
         (true, false) => {
-            let stacked = reshape(b, &[product(batch)? * y[last], y[last + 1]])?;
+            let stacked = reshape(b, &[product(&y[..=last])?, y[last + 1]])?;
             unstacked(&Csr::block_diagonal(name, a)?.times(name, &stacked)?, batch, x[last])
         }
         (false, true) => {
-            let stacked =
-                reshape(&ops::transpose_int(a, -1, -2)?, &[product(batch)? * x[last + 1], x[last]])?;
+            let columns = product(&joined(&[batch, &[x[last + 1]]]))?;
+            let stacked = reshape(&ops::transpose_int(a, -1, -2)?, &[columns, x[last]])?;
             let made = Csr::block_diagonal(name, b)?.transposed()?.times(name, &stacked)?;
             ops::transpose_int(&unstacked(&made, batch, y[last + 1])?, -1, -2)
         }
@@ -113,7 +113,7 @@ fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             let inner = a.sizes()[dims - 1];
             let stacked = reshape(a, &[product(&a.sizes()[..dims - 1])?, inner])?;
             let made = mm(NAME, &stacked, b)?;
-            let sizes = crate::dense::joined(&[&a.sizes()[..dims - 1], &[b.sizes()[1]]]);
+            let sizes = joined(&[&a.sizes()[..dims - 1], &[b.sizes()[1]]]);
             reshape(&made, &sizes)
         }
         (x, y) if x == y && x > 2 => bmm(NAME, a, b),
@@ -125,21 +125,38 @@ fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// `beta input + alpha product`.
-fn added(input: &Tensor, made: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+/// `beta input + alpha product`, of the sizes and the type of the product.
+fn added(name: &str, input: &Tensor, made: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    ensure!(
+        input.dtype() == made.dtype(),
+        Dtype(name, "input"),
+        "expected {}, the type of the product, but got {}",
+        made.dtype(),
+        input.dtype()
+    );
+    let input = addend(name, input, made)?;
     let made = if is_sparse(made) { ops::mul_scalar(made, alpha)? } else { scaled(made, alpha)? };
     if !beta.is_complex() && beta.to_f64() == 0.0 {
         return Ok(made);
     }
-    let input = if is_sparse(input) { ops::mul_scalar(input, beta)? } else { scaled(input, beta)? };
+    let input = if is_sparse(&input) { ops::mul_scalar(&input, beta)? } else { scaled(&input, beta)? };
     add(&input, &made)
+}
+
+/// What is added to a product, in its sizes: the sum must not be larger than the product.
+fn addend(name: &str, input: &Tensor, made: &Tensor) -> Result<Tensor> {
+    if !is_sparse(input) {
+        return ops::expand(input, made.sizes(), false).map_err(|e| e.in_operator(name));
+    }
+    super::check_same_sizes(name, input, made)?;
+    Ok(input.clone())
 }
 
 fn addmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
     if !is_sparse(a) && !is_sparse(b) {
         return unsupported("addmm", input, "a product of strided matrices is not sparse");
     }
-    added(input, &mm("addmm", a, b)?, beta, alpha)
+    added("addmm", input, &mm("addmm", a, b)?, beta, alpha)
 }
 
 fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
@@ -182,7 +199,7 @@ rules! {
     BMM => |_, a, b| bmm("bmm", a, b);
     MATMUL => |_, a, b| matmul(a, b);
     ADDMM => |_, input, a, b, beta, alpha| addmm(input, a, b, beta, alpha);
-    ADDMV => |_, input, a, b, beta, alpha| added(input, &mv("addmv", a, b)?, beta, alpha);
+    ADDMV => |_, input, a, b, beta, alpha| added("addmv", input, &mv("addmv", a, b)?, beta, alpha);
     LINEAR => |_, input, weight, bias| linear(input, weight, bias);
     TRIANGULAR_SOLVE => |_, b, a, upper, transpose, unit| triangular_solve(b, a, upper, transpose, unit);
 }

@@ -3,8 +3,9 @@
 use super::copies::with_values;
 use super::{rules, unsupported};
 use crate::convert::coo_of;
+use crate::dense::{cast, reshape};
 use crate::functions::{softmax, sum, sum_dim};
-use flambeau_core::{Result, Scalar, ensure};
+use flambeau_core::{Result, Scalar, ScalarType, ensure};
 use flambeau_ops::{Tensor, ops};
 
 /// The values that elements are stored with, each once.
@@ -24,18 +25,39 @@ fn norm(tensor: &Tensor, p: Scalar) -> Result<Tensor> {
     ops::norm_scalar(&values, p)
 }
 
-fn norm_of_all(name: &str, tensor: &Tensor, p: Scalar, dim: &[i64]) -> Result<Tensor> {
+/// A norm of all elements, computed in another type if one is given, without or with dimensions of size 1.
+fn norm_of_all(
+    name: &str,
+    tensor: &Tensor,
+    p: Scalar,
+    dim: &[i64],
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<Tensor> {
     ensure!(
         dim.is_empty(),
         NotImplemented(name, "dim"),
         "norms of a tensor of layout {} along dimensions are not implemented; call `to_dense()` first",
         tensor.layout()
     );
-    norm(tensor, p)
+    let made = match dtype {
+        Some(dtype) => norm(&with_values(tensor, |values| cast(values, dtype))?, p)?,
+        None => norm(tensor, p)?,
+    };
+    if keepdim { reshape(&made, &vec![1; tensor.dim()]) } else { Ok(made) }
 }
 
-fn mean(tensor: &Tensor) -> Result<Tensor> {
-    ops::div_scalar(&sum(tensor, None)?, Scalar::Int(tensor.numel()))
+fn mean(tensor: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or(tensor.dtype());
+    ensure!(
+        dtype.is_floating_point() || dtype.is_complex(),
+        Dtype("mean", "dtype"),
+        "expected a floating point or complex type but got {dtype}"
+    );
+    // A sum of many elements may be too large for the types of 16 bits where the mean is not.
+    let wide = if matches!(dtype, ScalarType::F16 | ScalarType::BF16) { ScalarType::F32 } else { dtype };
+    let total = sum(tensor, Some(wide))?;
+    cast(&ops::div_scalar(&total, Scalar::Int(tensor.numel()))?, dtype)
 }
 
 /// `softmax` along a dimension, of the stored elements.
@@ -51,13 +73,14 @@ fn any(tensor: &Tensor) -> Result<Tensor> {
 rules! {
     SUM => |_, tensor, dtype| sum(tensor, dtype);
     SUM_DIM_INTLIST => |_, tensor, dim, keepdim, dtype| sum_dim(tensor, dim.unwrap_or(&[]), keepdim, dtype);
-    MEAN => |_, tensor, dtype| match dtype {
-        None => mean(tensor),
-        Some(dtype) => mean(&with_values(tensor, |values| crate::dense::cast(values, dtype))?),
-    };
+    MEAN => |_, tensor, dtype| mean(tensor, dtype);
     NORM_SCALAR => |_, tensor, p| norm(tensor, p);
-    NORM_SCALAROPT_DIM => |_, tensor, p, dim, _| norm_of_all("norm", tensor, p.unwrap_or(Scalar::Int(2)), dim);
-    LINALG_VECTOR_NORM => |_, tensor, p, dim, _, _| norm_of_all("vector_norm", tensor, p, dim.unwrap_or(&[]));
+    NORM_SCALAROPT_DIM => |_, tensor, p, dim, keepdim| {
+        norm_of_all("norm", tensor, p.unwrap_or(Scalar::Int(2)), dim, keepdim, None)
+    };
+    LINALG_VECTOR_NORM => |_, tensor, p, dim, keepdim, dtype| {
+        norm_of_all("vector_norm", tensor, p, dim.unwrap_or(&[]), keepdim, dtype)
+    };
     ANY => |_, tensor| any(tensor);
     _SOFTMAX => |_, tensor, dim, _| softmax_rule(tensor, dim, false);
     _LOG_SOFTMAX => |_, tensor, dim, _| softmax_rule(tensor, dim, true);

@@ -5,7 +5,7 @@ use super::{rules, unsupported};
 use crate::convert::{as_layout_of, coo_of};
 use crate::dense::{add, long, zeros};
 use crate::parts::{Compressed, Coo, is_sparse};
-use flambeau_core::{DimVec, Layout, Result, Scalar, ensure, shape};
+use flambeau_core::{DimVec, Layout, Result, Scalar, bail, ensure, shape};
 use flambeau_ops::{Tensor, ops};
 
 fn permute(tensor: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -114,7 +114,7 @@ fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let dim = shape::wrap_dim(dim, first.dim())?;
     let sparse_dim = coo_of(first)?.sparse_dim();
     let mut sizes = DimVec::from_slice(first.sizes());
-    sizes[dim] = tensors.iter().map(|tensor| tensor.sizes().get(dim).copied().unwrap_or(0)).sum();
+    sizes[dim] = total_size(tensors, dim)?;
     let (mut indices, mut values, mut start) = (Vec::new(), Vec::new(), 0);
     for tensor in tensors {
         let (tensor, _) = promoted(tensor, first)?;
@@ -148,6 +148,19 @@ fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let made =
         Coo { indices: ops::cat(&indices, 1)?, values: ops::cat(&values, 0)?, sizes, is_coalesced: false };
     as_layout_of(&made.coalesced()?, first)
+}
+
+/// The sum of the sizes in a dimension.
+fn total_size(tensors: &[Tensor], dim: usize) -> Result<i64> {
+    let sizes = tensors.iter().map(|tensor| tensor.sizes().get(dim).copied().unwrap_or(0));
+    match sizes.clone().try_fold(0i64, i64::checked_add) {
+        Some(total) => Ok(total),
+        None => bail!(
+            Overflow("cat", "tensors"),
+            "expected sizes in dimension {dim} whose sum is below 2^63 but got {:?}",
+            sizes.collect::<Vec<_>>()
+        ),
+    }
 }
 
 /// Values with zeros before and after them along a dimension.

@@ -72,3 +72,31 @@ fn parts_that_do_not_fit_are_refused() {
     assert!(Tensor::from_sparse_parts(Layout::SparseCsr, &[2, 2], parts.clone()).is_err());
     assert!(Tensor::from([1.0f64]).replace_sparse_parts(parts).is_err());
 }
+
+#[test]
+fn indices_of_blocks_do_not_wrap_around() {
+    for layout in [Layout::SparseBsr, Layout::SparseBsc] {
+        let made = sparse::to_sparse(&full(&[8, 8], 3), layout, Some([4, 4]), None).unwrap();
+        let index = match layout {
+            Layout::SparseBsr => sparse::col_indices(&made),
+            _ => sparse::row_indices(&made),
+        };
+        // Times 4 it is 0 in 64 bits.
+        ops::fill__scalar(&index.unwrap(), (1i64 << 62).into()).unwrap();
+        assert_eq!(sparse::to_dense(&made).unwrap_err().kind(), ErrorKind::Index, "{layout}");
+        assert!(sparse::to_sparse(&made, Layout::SparseCsr, None, None).is_err(), "{layout}");
+    }
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_errors() {
+    let indices = Tensor::from([[0i64]]);
+    let long = sparse::sparse_coo_tensor(&indices, &Tensor::from([1.0f64]), Some(&[1 << 62]), None).unwrap();
+    assert_eq!(ops::cat(&[long.clone(), long], 0).unwrap_err().kind(), ErrorKind::Overflow);
+    let parts = |indices: Tensor, values: Tensor| {
+        let parts = sparse::SparseParts::Coo { indices, values, is_coalesced: true };
+        Tensor::from_sparse_parts(Layout::SparseCoo, &[2, 2], parts)
+    };
+    assert!(parts(longs(&[0, 1]), Tensor::from([1.0f64, 2.0])).is_err());
+    assert!(parts(Tensor::from([[0i64], [0], [0]]), Tensor::from([1.0f64])).is_err());
+}

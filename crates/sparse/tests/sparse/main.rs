@@ -5,6 +5,7 @@
 mod conversions;
 mod forged;
 mod gradients;
+mod in_place;
 mod matrices;
 mod operators;
 mod products;

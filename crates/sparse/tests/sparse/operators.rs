@@ -1,7 +1,7 @@
 //! Elementwise operators, reductions, shapes and selection, in every layout.
 
-use crate::matrices::{LAYOUTS, dense, full, holey, in_layout, longs, same};
-use flambeau_core::Layout;
+use crate::matrices::{LAYOUTS, as_type, dense, full, holey, in_layout, longs, same};
+use flambeau_core::{Layout, ScalarType};
 use flambeau_ops::{Tensor, ops};
 use flambeau_sparse as sparse;
 
@@ -203,4 +203,65 @@ fn elements_at_a_mask() {
             sparse::sparse_mask(&in_layout(&a, Layout::SparseCoo), &in_layout(&mask, layout)).unwrap();
         assert!(same(&of_sparse, &expected), "{layout}");
     }
+}
+
+#[test]
+fn results_keep_the_type_of_indices() {
+    let as_ints = |values: &[i64]| as_type(&longs(values), ScalarType::I32);
+    let values = Tensor::from([1.0f64, 2.0]);
+    let x =
+        sparse::sparse_csr_tensor(&as_ints(&[0, 1, 2]), &as_ints(&[1, 0]), &values, Some(&[2, 2])).unwrap();
+    let factors = full(&[2, 2], 5);
+    for made in [
+        ops::add_tensor(&x, &x, 1.into()).unwrap(),
+        ops::mul_tensor(&x, &x).unwrap(),
+        ops::mul_tensor(&x, &factors).unwrap(),
+    ] {
+        assert_eq!(sparse::col_indices(&made).unwrap().dtype(), ScalarType::I32);
+        assert_eq!(sparse::crow_indices(&made).unwrap().dtype(), ScalarType::I32);
+        sparse::validate(&made).unwrap();
+    }
+}
+
+#[test]
+fn factors_that_broadcast() {
+    let a = holey(&[3, 4, 2], 16);
+    let hybrid = sparse::to_sparse_coo(&a, Some(2)).unwrap();
+    for sizes in [&[2i64] as &[i64], &[1], &[1, 1, 1], &[4, 1], &[3, 1, 1], &[3, 1, 2], &[3, 4, 2]] {
+        let factor = full(sizes, 17);
+        let found = ops::mul_tensor(&hybrid, &factor).unwrap();
+        assert!(same(&found, &ops::mul_tensor(&a, &factor).unwrap()), "{sizes:?}");
+        let found = ops::div_tensor(&hybrid, &factor).unwrap();
+        assert!(same(&found, &ops::div_tensor(&a, &factor).unwrap()), "{sizes:?}");
+    }
+    assert!(ops::mul_tensor(&hybrid, &full(&[3], 1)).is_err());
+}
+
+#[test]
+fn means_and_norms() {
+    let large =
+        as_type(&ops::add_scalar(&full(&[64, 64], 18), 500.into(), 1.into()).unwrap(), ScalarType::F16);
+    let x = in_layout(&large, Layout::SparseCsr);
+    let mean = ops::mean(&x, None).unwrap();
+    assert!(mean.dtype() == ScalarType::F16 && mean.to_string().contains("50"), "{mean}");
+    let integers = in_layout(&as_type(&holey(&[4, 6], 1), ScalarType::I64), Layout::SparseCoo);
+    assert!(ops::mean(&integers, None).is_err());
+    let kept = ops::linalg_vector_norm(&x, 2.into(), None, true, Some(ScalarType::F64)).unwrap();
+    assert!(kept.sizes() == [1, 1] && kept.dtype() == ScalarType::F64);
+    let coo = in_layout(&holey(&[4, 6], 1), Layout::SparseCoo);
+    assert!(sparse::sum_dim(&coo, &[0, -2], false, None).is_err());
+    let total = sparse::sum_dim(&integers, &[0, 1], false, Some(ScalarType::I32)).unwrap();
+    assert_eq!(total.dtype(), ScalarType::I32);
+}
+
+#[test]
+fn what_is_added_to_a_product_does_not_enlarge_it() {
+    let (x, y) = (in_layout(&holey(&[4, 6], 19), Layout::SparseCsr), full(&[6, 1], 20));
+    let added = |input: &Tensor| ops::addmm(input, &x, &y, 1.into(), 1.into());
+    assert!(
+        added(&full(&[4, 3], 1)).is_err() && added(&as_type(&full(&[4, 1], 1), ScalarType::F32)).is_err()
+    );
+    let bias = full(&[1], 21);
+    let expected = ops::add_tensor(&ops::mm(&x, &y).unwrap(), &bias, 1.into()).unwrap();
+    assert!(same(&added(&bias).unwrap(), &expected));
 }

@@ -126,6 +126,8 @@ def to_scipy(tensor: Tensor) -> Any:
 
     if tensor.layout is flambeau.strided or not (tensor.is_sparse or _is_compressed(tensor)):
         raise TypeError(f"to_scipy: expected a sparse tensor but got one of layout {tensor.layout}")
+    # SciPy reads by the indices that it is given without a check.
+    _flambeau._sparse_validate(tensor)
     values, shape = tensor._values().detach().numpy(), tuple(tensor.shape)
     if tensor.is_sparse:
         indices = tensor._indices().numpy()
