@@ -1,6 +1,6 @@
 //! Operators that a program defined while it runs and that have no derivative: neither their histories nor their tangents vanish silently.
 //!
-//! The kernels are defaults: they are in force until an operator has its own for the key, and are no kernels that stand in the way of one.
+//! The kernels are defaults: they are in force until an operator has its own for the key, and do not count as kernels of its own.
 
 use crate::forward::{transposed, unpack_dual};
 use crate::graph::gradients::Gradients;

@@ -50,7 +50,7 @@ pub fn load_library(path: impl AsRef<Path>) -> Result<()> {
     let started = unsafe { taken(start(&raw const TABLE)) };
     STARTING.with_borrow_mut(Vec::pop);
     if started.is_err() {
-        // Otherwise they would stand in the way of a second attempt, with some of their kernels missing.
+        // Otherwise they would make a second attempt fail, with some of their kernels missing.
         registry::undefine_from(&real.display().to_string());
         libraries.borrow_mut().retain(|other| *other != real);
     }

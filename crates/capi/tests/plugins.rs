@@ -248,7 +248,7 @@ fn a_plug_in_that_fails_leaves_no_operators() {
     let source = output("fails.c");
     let text = "#include \"flambeau.h\"\nFB_EXPORT FbError *flambeau_plugin_init(const FbApi *fb) {\n    FbOperator *op;\n    \
                 FbError *error = fb->define(\"c_fails::half(Tensor self) -> Tensor\", &op);\n    \
-                return error ? error : fb->error_new(FB_ERROR_IO, \"half way\");\n}\n";
+                return error ? error : fb->error_new(FB_ERROR_IO, \"unfinished\");\n}\n";
     std::fs::write(&source, text).unwrap();
     run(Command::new("cc")
         .args(["-shared", "-fPIC", "-I"])
@@ -258,7 +258,7 @@ fn a_plug_in_that_fails_leaves_no_operators() {
         .arg(&library));
     for _ in 0..2 {
         let error = load_library(&library).unwrap_err();
-        assert!(error.message().contains("half way"), "{error}");
+        assert!(error.message().contains("unfinished"), "{error}");
         assert!(registry::find("c_fails::half").is_err());
     }
 }

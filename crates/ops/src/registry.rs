@@ -183,7 +183,7 @@ pub fn undefine(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// [Undefines](undefine) all operators that come from `origin`: it has failed half way, and may be tried again.
+/// [Undefines](undefine) all operators that come from `origin`: it has failed before its end, and may be tried again.
 pub fn undefine_from(origin: &str) {
     for operator in in_force().filter(|operator| operator.origin == origin) {
         operator.is_withdrawn.store(true, Ordering::Release);

@@ -199,8 +199,8 @@ def test_a_key_that_there_is_not_is_an_error_each_time():
     name = fresh()
     fl.library.define(name, "(Tensor x) -> Tensor")
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="could not parse dispatch key: Nowhere"):
-            fl.library.impl(name, "Nowhere", lambda x: x)
+        with pytest.raises(RuntimeError, match="could not parse dispatch key: Elsewhere"):
+            fl.library.impl(name, "Elsewhere", lambda x: x)
 
 
 def test_several_results_lists_and_written_arguments():
