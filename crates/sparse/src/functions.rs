@@ -162,7 +162,7 @@ pub fn sum_dim(tensor: &Tensor, dim: &[i64], keepdim: bool, dtype: Option<Scalar
     };
     let left: Vec<usize> = (0..sparse_dim).filter(|d| !is_summed[*d]).collect();
     if left.is_empty() {
-        // A type that was requested for is that of the result too, even if sums of its integers are of another.
+        // A type that was requested is that of the result too, even if sums of its integers are of another.
         let total = ops::sum_dim_intlist(&values, Some(&[0]), false, Some(values.dtype()))?;
         let ones = vec![1; if keepdim { sparse_dim } else { 0 }];
         return reshape(&total, &joined(&[&ones, total.sizes()]));
