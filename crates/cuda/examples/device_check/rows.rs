@@ -163,8 +163,22 @@ pub(super) fn against_the_host() -> Result<usize> {
     compare_all(if is_quick() { &TYPES[..3] } else { &TYPES }, Memory::Dense, 1.0)
 }
 
-/// Operators that read memory in its own order, so that other strides give other values.
-const BY_MEMORY: [&str; 2] = ["as_strided", "resize_"];
+/// Operators that read memory in its own order, so that other strides give other values, or that refuse some strides; and those of complex
+/// numbers that have no copy with other strides on the device.
+const BY_MEMORY: [&str; 12] = [
+    "as_strided",
+    "as_strided_",
+    "as_strided_copy",
+    "as_strided_scatter",
+    "resize_",
+    "resize_as_",
+    "view",
+    "view_as",
+    "view_as_complex",
+    "view_as_real",
+    "imag",
+    "istft",
+];
 
 /// The same in one type, with arguments that have other strides on the device.
 pub(super) fn layouts() -> Result<usize> {
