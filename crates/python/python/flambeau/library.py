@@ -113,6 +113,8 @@ def register_fake(op: Any, func: Any = None, /, *, lib: Library | None = None, _
                 _locations.forget(custom._qualname, "a fake kernel")
             custom.register_fake(function)
             return
+        if _registration.is_function(op):
+            return
         overload = _registration.overload_of(op)
         _library(overload.namespace, lib).impl(overload, function, "Meta", allow_override=allow_override)
 
@@ -124,7 +126,8 @@ impl_abstract = register_fake
 
 def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Library | None = None) -> None:
     """Sets the derivative of an operator: `setup_context(ctx, inputs, output)` keeps what `backward(ctx, *grads)` needs."""
-    _custom.register_autograd_of(_registration.overload_of(op), backward, setup_context, lib)
+    if not _registration.is_function(op):
+        _custom.register_autograd_of(_registration.overload_of(op), backward, setup_context, lib)
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:

@@ -63,6 +63,20 @@ def overload_of(op: Any) -> Any:
         raise RuntimeError(f"Could not find the operator {op}. Please make sure you have already registered the operator") from None
 
 
+def is_function(op: Any) -> bool:
+    """Whether a function of this library stands for an operator of a package: it has kernels for all devices and its derivative already."""
+    if getattr(type(op), "stands_for_operator", False):
+        return True
+    if not isinstance(op, str) or "::" not in op:
+        return False
+    try:
+        overload_of(op)
+    except RuntimeError:
+        namespace, name = op.removesuffix(".default").split("::", 1)
+        return any(find(namespace, name) is not None for find in _ops.finders)
+    return False
+
+
 class Library:
     """Operators of a namespace and kernels, which stay in force until the library is destroyed.
 
@@ -124,6 +138,8 @@ class Library:
         key = _KEYS_BY_SPELLING.get(key, key)
         if isinstance(op_name, _ops.OpOverload):
             overload = op_name
+        elif is_function(f"{self.ns}::{op_name}" if isinstance(op_name, str) and "::" not in op_name else op_name):
+            return
         elif isinstance(op_name, str):
             overload = overload_of(op_name if "::" in op_name else f"{self.ns}::{op_name}")
         else:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class _Overloads:
     """A function that stands for an operator, whose overloads are itself."""
 
+    stands_for_operator = True
+
     def __init__(self, name: str, function: Any) -> None:
         self.__name__, self._function = name, function
 
