@@ -47,14 +47,24 @@ fn gather_row<B: RawBits>(to: &mut [B], from: &[B], index: &[i64], stride: i64, 
 }
 
 impl DimIndex<'_> {
-    /// Copies the elements of `from` at `index` to `out`, which is dense over `sizes`.
-    pub(crate) fn gather(&self, from: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
+    /// Copies the elements of `from` at `index` to `out`, which is dense over `sizes`. If `out` is `fresh`, nobody sees it after a failure.
+    pub(crate) fn gather(&self, from: &Tensor, index: &Tensor, out: &Tensor, fresh: bool) -> Result<()> {
+        self.check_unless_fresh(index, fresh)?;
         dispatch_all_types!(moved, from.dtype(), self.name, T => {
             with_slices(self.name, &[from, index], &[out], |s| {
                 self.check(s.read::<i64>(1)?)?;
                 self.gather_bits::<<T as ElementBits>::Bits>(s)
             })
         })
+    }
+
+    /// Checks the index before a guard for writing increments the version of a tensor that somebody sees after a failure. It is checked
+    /// again under the guard, since another thread may write it meanwhile.
+    fn check_unless_fresh(&self, index: &Tensor, fresh: bool) -> Result<()> {
+        if fresh {
+            return Ok(());
+        }
+        with_slices(self.name, &[index], &[], |s| self.check(s.read::<i64>(0)?))
     }
 
     fn gather_bits<B: RawBits>(&self, s: &Slices<'_>) -> Result<()> {

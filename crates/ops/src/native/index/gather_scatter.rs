@@ -59,7 +59,7 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool, out:
         size: self_sizes[dim],
         stride: self_strides[dim],
     };
-    into_dense(out, |dense| dim_index.gather(self_, &index, dense))
+    into_dense(out, |dense| dim_index.gather(self_, &index, dense, false))
 }
 
 /// Calls `f` with `out`, or with a dense tensor that is copied into it.

@@ -161,7 +161,7 @@ pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let plan = Plan::new("index", self_, indices)?;
     let made = TensorSpec::like(self_, &plan.sizes).allocate("index")?;
     if let Some(offsets) = plan.offsets.as_ref().filter(|_| made.numel() > 0) {
-        plan.dim_index("index").gather(self_, offsets, &made)?;
+        plan.dim_index("index").gather(self_, offsets, &made, true)?;
     }
     Ok(made)
 }
@@ -235,7 +235,7 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     if let Some(offsets) = flat.filter(|_| made.numel() > 0) {
         flat_index("take", self_, index, &DimVec::from_elem(0, index.dim()))?
             .dim_index()
-            .gather(self_, &offsets, &made)?;
+            .gather(self_, &offsets, &made, true)?;
     }
     Ok(made)
 }

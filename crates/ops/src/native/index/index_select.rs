@@ -63,7 +63,7 @@ pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> R
         size: self_sizes[d],
         stride: self_strides[d],
     };
-    into_dense(out, |dense| dim_index.gather(self_, &index, dense))
+    into_dense(out, |dense| dim_index.gather(self_, &index, dense, false))
 }
 
 /// The gradient of [`index_select`]: zeros, to which the slices of `grad` are added at `index`.

@@ -41,7 +41,7 @@ pub fn embedding(
         size: weight.sizes()[0],
         stride: weight.strides()[0],
     };
-    lookup.gather(weight, &indices, &output)?;
+    lookup.gather(weight, &indices, &output, true)?;
     Ok(output)
 }
 

@@ -211,11 +211,7 @@ impl DimIndex<'_> {
         fresh: bool,
     ) -> Result<()> {
         let (index, from) = (non_aliasing(index, to)?, non_aliasing(from, to)?);
-        if !fresh {
-            // Before the guard for writing, which increments the version; and again under it, since another thread may write the
-            // index meanwhile.
-            with_slices(self.name, &[&index], &[], |s| self.check(s.read::<i64>(0)?))?;
-        }
+        self.check_unless_fresh(&index, fresh)?;
         let under_guards = |scatter: &dyn Fn(&Slices<'_>) -> Result<bool>| {
             with_slices(self.name, &[&from, &index], &[to], |s| {
                 if !fresh {
