@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 inventory::submit! { DefaultKernel::new(DispatchKey::Autograd, &WithoutFormula) }
 inventory::submit! { DefaultKernel::new(DispatchKey::ForwardGrad, &Tangents) }
 
-/// Excludes the keys that have seen a call by the time a kernel of a backend runs.
-fn below_autograd() -> ThreadKeysGuard {
+/// Excludes the keys that have seen a call by the time a kernel of a backend, or a class or a mode of a front end, runs.
+pub fn below_autograd() -> ThreadKeysGuard {
     const ABOVE: DispatchKeySet = DispatchKeySet::of(DispatchKey::ADInplaceOrView)
         .union(DispatchKeySet::of(DispatchKey::Autograd))
         .union(DispatchKeySet::of(DispatchKey::ForwardGrad))

@@ -11,20 +11,30 @@ use flambeau_plugin::abi::{DLManagedTensorVersioned, FbError, FbTensor};
 use std::ffi::c_void;
 use std::{ptr, slice};
 
+/// `DLTensor` of `dlpack.h`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct DLTensor {
-    data: *mut c_void,
-    device_type: i32,
-    device_id: i32,
-    ndim: i32,
-    code: u8,
-    bits: u8,
-    lanes: u16,
-    shape: *mut i64,
+pub struct DLTensor {
+    /// The elements, before the offset.
+    pub data: *mut c_void,
+    /// The kind of device, of which [`CPU`] is one.
+    pub device_type: i32,
+    /// The index of the device.
+    pub device_id: i32,
+    /// How many dimensions.
+    pub ndim: i32,
+    /// The code of the type.
+    pub code: u8,
+    /// Bits of a number of the type.
+    pub bits: u8,
+    /// Numbers in an element.
+    pub lanes: u16,
+    /// The sizes.
+    pub shape: *mut i64,
     /// In elements; null for row-major ones.
-    strides: *mut i64,
-    byte_offset: u64,
+    pub strides: *mut i64,
+    /// Bytes from `data` to the first element.
+    pub byte_offset: u64,
 }
 
 /// `DLManagedTensorVersioned` of `dlpack.h`.
@@ -38,9 +48,14 @@ struct Managed {
     tensor: DLTensor,
 }
 
-const VERSION: (u32, u32) = (1, 1);
-const READ_ONLY: u64 = 1;
-const CPU: i32 = 1;
+/// The major version of DLPack, of which structs are made.
+pub const MAJOR: u32 = 1;
+/// The minor version.
+pub const MINOR: u32 = 1;
+/// The flag of elements that must not be written.
+pub const READ_ONLY: u64 = 1;
+/// The device type of the host.
+pub const CPU: i32 = 1;
 
 /// DLPack's codes of types; how many bits one has follows from the type.
 const CODES: [(ScalarType, u8); 19] = [
@@ -64,6 +79,19 @@ const CODES: [(ScalarType, u8); 19] = [
     (ScalarType::F8E5M2, 12),
     (ScalarType::F8E8M0FNU, 14),
 ];
+
+/// DLPack's code of a type, if it has one.
+pub fn code_of(dtype: ScalarType) -> Option<u8> {
+    CODES.iter().find(|(known, _)| *known == dtype).map(|(_, code)| *code)
+}
+
+/// The type of the elements of a struct, if there is one.
+pub fn dtype_of(dl: &DLTensor) -> Option<ScalarType> {
+    let is = |(dtype, code): &&(ScalarType, u8)| {
+        *code == dl.code && 8 * dtype.size() == usize::from(dl.bits) && dl.lanes == 1
+    };
+    CODES.iter().find(is).map(|(dtype, _)| *dtype)
+}
 
 /// What an exported struct owns. It is the first field, so that its address is that of the block.
 #[repr(C)]
@@ -95,9 +123,7 @@ fn export(tensor: &Tensor) -> Result<*mut DLManagedTensorVersioned> {
         "expected a tensor that requires no gradient; detach it first"
     );
     let dtype = tensor.dtype();
-    let Some((_, code)) = CODES.iter().find(|(known, _)| *known == dtype) else {
-        bail!(Dtype, "DLPack has no name for {dtype}")
-    };
+    let Some(code) = code_of(dtype) else { bail!(Dtype, "DLPack has no name for {dtype}") };
     // An alias, whose geometry nobody changes.
     let tensor = Tensor::from_impl(tensor.impl_().shallow_copy());
     let view = tensor.strided_view();
@@ -111,7 +137,7 @@ fn export(tensor: &Tensor) -> Result<*mut DLManagedTensorVersioned> {
         device_type: CPU,
         device_id: 0,
         ndim: tensor.dim() as i32,
-        code: *code,
+        code,
         bits: 8 * dtype.size() as u8,
         lanes: 1,
         shape: ptr::null_mut(),
@@ -119,8 +145,8 @@ fn export(tensor: &Tensor) -> Result<*mut DLManagedTensorVersioned> {
         byte_offset: 0,
     };
     let managed = Managed {
-        major: VERSION.0,
-        minor: VERSION.1,
+        major: MAJOR,
+        minor: MINOR,
         manager: ptr::null_mut(),
         deleter: Some(delete),
         flags: u64::from(tensor.storage().is_read_only()) * READ_ONLY,
@@ -144,10 +170,7 @@ unsafe fn described(dl: &DLTensor) -> Result<(Geometry, ScalarType)> {
         "expected elements on the CPU but got device {}",
         dl.device_type
     );
-    let is = |(dtype, code): &&(ScalarType, u8)| {
-        *code == dl.code && 8 * dtype.size() == usize::from(dl.bits) && dl.lanes == 1
-    };
-    let Some((dtype, _)) = CODES.iter().find(is) else {
+    let Some(dtype) = dtype_of(dl) else {
         bail!(
             Dtype,
             "expected a type of elements but got code {}, {} bits, {} lanes",
@@ -170,7 +193,7 @@ unsafe fn described(dl: &DLTensor) -> Result<(Geometry, ScalarType)> {
     // The stride of a dimension of one element is arbitrary.
     let stride = |((size, stride), row): ((&i64, &i64), &i64)| if *size > 1 { *stride } else { *row };
     let strides: DimVec = sizes.iter().zip(given).zip(rows.iter()).map(stride).collect();
-    Ok((Geometry::strided(sizes, &strides, 0)?, *dtype))
+    Ok((Geometry::strided(sizes, &strides, 0)?, dtype))
 }
 
 /// A struct that was taken over: its deleter is to be called once.
@@ -198,7 +221,7 @@ unsafe fn import(managed: *mut Managed) -> Result<Tensor> {
         bail!(InvalidArgument, "expected a struct but got NULL")
     };
     ensure!(
-        said.major == VERSION.0,
+        said.major == MAJOR,
         NotImplemented,
         "expected DLPack 1 but got version {}.{}",
         said.major,

@@ -19,7 +19,7 @@
 mod readme {}
 
 mod derivatives;
-mod dlpack;
+pub mod dlpack;
 mod elements;
 mod entry;
 mod handles;

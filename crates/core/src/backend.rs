@@ -127,7 +127,7 @@ fn named(device_type: DeviceType) -> Option<Registered> {
 ///
 /// ```
 /// use flambeau_core::backend::{DeviceHooks, register_device};
-/// use flambeau_core::{Allocator, Device, DeviceType, Result, allocator::allocator_for};
+/// use flambeau_core::{Allocator, Device, Result, allocator::CpuAllocator};
 ///
 /// /// Two devices, whose memory is the host's.
 /// struct Twins;
@@ -135,7 +135,7 @@ fn named(device_type: DeviceType) -> Option<Registered> {
 ///     fn device_count(&self) -> usize { 2 }
 ///     fn current_device(&self) -> usize { 0 }
 ///     fn set_current_device(&self, _: usize) -> Result<()> { Ok(()) }
-///     fn allocator(&self) -> &'static dyn Allocator { allocator_for(DeviceType::Cpu).unwrap() }
+///     fn allocator(&self) -> &'static dyn Allocator { &CpuAllocator }
 ///     unsafe fn copy(&self, from: (Device, *const u8), to: (Device, *mut u8), bytes: usize) -> Result<()> {
 ///         // SAFETY: both are the host's memory, and the caller says that they are valid.
 ///         unsafe { std::ptr::copy_nonoverlapping(from.1, to.1, bytes) };

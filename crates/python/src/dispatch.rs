@@ -11,21 +11,13 @@ mod schema;
 mod values;
 mod wrapper;
 
-use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard};
+use flambeau_autograd::defined::below_autograd;
+use flambeau_core::{DispatchKey, ThreadKeysGuard};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::cell::RefCell;
 
 pub(crate) use wrapper::{add_key_of_class, is_wrapper, item_of_wrapper, text_of_wrapper};
-
-/// Excludes the keys above `Python` that have seen a call by the time a kernel, a class or a mode runs.
-fn below_autograd() -> ThreadKeysGuard {
-    const ABOVE: DispatchKeySet = DispatchKeySet::of(DispatchKey::ADInplaceOrView)
-        .union(DispatchKeySet::of(DispatchKey::Autograd))
-        .union(DispatchKeySet::of(DispatchKey::ForwardGrad))
-        .union(DispatchKeySet::of(DispatchKey::Autocast));
-    ThreadKeysGuard::exclude(ABOVE)
-}
 
 /// Calls a function of Python's whose operators are not recorded.
 #[pyfunction]

@@ -12,6 +12,7 @@ use crate::foreign::{
 };
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
+use flambeau_capi::dlpack::{self, CPU, DLTensor, MAJOR, MINOR, READ_ONLY};
 use flambeau_core::{DimVec, Geometry, ScalarType, shape};
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
@@ -22,22 +23,6 @@ use std::ffi::{CStr, c_void};
 use std::{ptr, slice};
 
 type Object<'py> = Bound<'py, PyAny>;
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct DLTensor {
-    data: *mut c_void,
-    device_type: i32,
-    device_id: i32,
-    ndim: i32,
-    code: u8,
-    bits: u8,
-    lanes: u16,
-    shape: *mut i64,
-    /// In elements; null for row-major ones.
-    strides: *mut i64,
-    byte_offset: u64,
-}
 
 /// `DLManagedTensor`, the struct before DLPack 1.0, which has no version field.
 #[repr(C)]
@@ -58,33 +43,8 @@ struct Versioned {
     tensor: DLTensor,
 }
 
-const MAJOR: u32 = 1;
-const MINOR: u32 = 1;
-const READ_ONLY: u64 = 1;
+/// The flag of elements that were copied for the consumer.
 const COPIED: u64 = 2;
-const CPU: i32 = 1;
-
-const TYPES: [(ScalarType, u8); 19] = [
-    (ScalarType::I8, 0),
-    (ScalarType::I16, 0),
-    (ScalarType::I32, 0),
-    (ScalarType::I64, 0),
-    (ScalarType::U8, 1),
-    (ScalarType::F16, 2),
-    (ScalarType::F32, 2),
-    (ScalarType::F64, 2),
-    (ScalarType::BF16, 4),
-    (ScalarType::Complex64, 5),
-    (ScalarType::Complex128, 5),
-    (ScalarType::Bool, 6),
-    (ScalarType::U16, 1),
-    (ScalarType::U32, 1),
-    (ScalarType::U64, 1),
-    (ScalarType::Complex32, 5),
-    (ScalarType::F8E4M3FN, 10),
-    (ScalarType::F8E5M2, 12),
-    (ScalarType::F8E8M0FNU, 14),
-];
 
 /// One of the two structs: its capsule names, and access to the fields that both have.
 trait Managed: Sized + 'static {
@@ -210,7 +170,7 @@ fn export<M: Managed>(py: Python<'_>, tensor: Tensor, flags: u64) -> PyResult<Ob
 
 fn described(tensor: &Tensor) -> PyResult<DLTensor> {
     let dtype = tensor.dtype();
-    let Some((_, code)) = TYPES.iter().find(|(known, _)| *known == dtype) else {
+    let Some(code) = dlpack::code_of(dtype) else {
         return Err(PyBufferError::new_err(format!("{dtype} types are not supported by dlpack")));
     };
     let data = pinned_data_ptr(tensor)?;
@@ -219,7 +179,7 @@ fn described(tensor: &Tensor) -> PyResult<DLTensor> {
         device_type: CPU,
         device_id: 0,
         ndim: tensor.dim() as i32,
-        code: *code,
+        code,
         bits: 8 * dtype.size() as u8,
         lanes: 1,
         shape: ptr::null_mut(),
@@ -464,10 +424,7 @@ fn strides_of(sizes: &[i64], strides: &[i64]) -> PyResult<DimVec> {
 }
 
 fn dtype_of(dl: &DLTensor) -> PyResult<ScalarType> {
-    let is = |(dtype, code): &&(ScalarType, u8)| {
-        *code == dl.code && 8 * dtype.size() == usize::from(dl.bits) && dl.lanes == 1
-    };
-    TYPES.iter().find(is).map(|(dtype, _)| *dtype).ok_or_else(|| {
+    dlpack::dtype_of(dl).ok_or_else(|| {
         PyBufferError::new_err(format!(
             "tensors of DLPack's type (code {}, {} bits, {} lanes) are not implemented yet",
             dl.code, dl.bits, dl.lanes

@@ -3,6 +3,7 @@
 use super::scatter::{Fold, fold_into};
 use super::{dense, dense_as, empty};
 use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType, ensure};
+use flambeau_ops::native::reduce::bincount_histc;
 use flambeau_ops::{Tensor, ops, register};
 
 register!(ops::BINCOUNT, Cuda, bincount);
@@ -24,16 +25,7 @@ fn sums_by_bin(name: &'static str, bins: &Tensor, weights: Option<&Tensor>, coun
 
 fn bincount(_: DispatchKeySet, self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     const NAME: &str = "bincount";
-    ensure!(minlength >= 0, InvalidArgument(NAME, "minlength"), "minlength should be >= 0");
-    let whole = self_.dim() == 1 && self_.dtype().is_integral(false);
-    ensure!(whole, InvalidArgument(NAME, "self"), "only supports 1-d non-negative integral inputs.");
-    if let Some(weights) = weights {
-        ensure!(
-            weights.sizes() == self_.sizes(),
-            Shape(NAME, "weights"),
-            "weights should be 1-d and have the same length as input"
-        );
-    }
+    bincount_histc::check_bincount(self_, weights, minlength)?;
     let numbers = dense_as(self_, ScalarType::I64)?;
     if numbers.numel() == 0 {
         return ops::zeros(&[minlength], Some(ScalarType::I64), None, Some(self_.device()), None);
@@ -45,27 +37,6 @@ fn bincount(_: DispatchKeySet, self_: &Tensor, weights: Option<&Tensor>, minleng
     let sums = sums_by_bin(NAME, &numbers, Some(&dense_as(weights, ScalarType::F64)?), count)?;
     let result = if weights.dtype() == ScalarType::F32 { ScalarType::F32 } else { ScalarType::F64 };
     dense_as(&sums, result)
-}
-
-/// The first and the last edge, which are those of the elements unless they are given.
-fn range_of(name: &str, self_: &Tensor, given: Option<(f64, f64)>) -> Result<(f64, f64)> {
-    let (mut low, mut high) = match given {
-        Some(range) if range.0 != range.1 || name == "histogram" => range,
-        Some(range) if self_.numel() == 0 => range,
-        None if self_.numel() == 0 => (0.0, 1.0),
-        _ => (ops::min(self_)?.item_scalar()?.to_f64(), ops::max(self_)?.item_scalar()?.to_f64()),
-    };
-    if low == high {
-        let reach = if name == "histogram" { 0.5 } else { 1.0 };
-        (low, high) = (low - reach, high + reach);
-    }
-    ensure!(
-        low.is_finite() && high.is_finite(),
-        InvalidArgument(name),
-        "range of [{low}, {high}] is not finite"
-    );
-    ensure!(low <= high, InvalidArgument(name, "max"), "max must be larger than min");
-    Ok((low, high))
 }
 
 /// Whether elements are in a range, both ends included.
@@ -83,7 +54,7 @@ fn histc(_: DispatchKeySet, self_: &Tensor, bins: i64, min: Scalar, max: Scalar)
         self_.dtype()
     );
     ensure!(min.to_f64() <= max.to_f64(), InvalidArgument(NAME, "max"), "max must be larger than min");
-    let (low, high) = range_of(NAME, self_, Some((min.to_f64(), max.to_f64())))?;
+    let (low, high) = bincount_histc::range_of(NAME, self_, Some((min.to_f64(), max.to_f64())))?;
     // Computed in the elements' type, as on the host: the rounding decides to which bin an element at an edge belongs.
     let wide = if self_.dtype() == ScalarType::F64 { ScalarType::F64 } else { ScalarType::F32 };
     let x = ops::reshape(&dense_as(self_, wide)?, &[-1])?;
@@ -161,17 +132,7 @@ fn histogram_count(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
-    const NAME: &str = "histogram";
-    ensure!(bins > 0, InvalidArgument(NAME, "bins"), "bins must be > 0, but got {bins} for dimension 0");
-    ensure!(
-        range.is_none_or(|range| range.len() == 2),
-        InvalidArgument(NAME, "range"),
-        "range should have 2 elements"
-    );
-    ensure!(bins < 1 << 40, OutOfMemory(NAME, "bins"), "{bins} bins");
-    let (low, high) = range_of(NAME, self_, range.map(|range| (range[0], range[1])))?;
-    let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
-    let edges = ops::linspace(Scalar::Float(low), Scalar::Float(high), bins + 1, dtype, None, device, None)?;
+    let edges = bincount_histc::edges_of_count(self_, bins, range)?;
     histogram_edges(key, self_, &edges, weight, density)
 }
 

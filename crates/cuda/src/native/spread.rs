@@ -5,6 +5,7 @@ use super::{computing_type, dense_as, empty, made, meta};
 use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType, bail};
 use flambeau_ops::native::nn::normalization;
 use flambeau_ops::native::reduce::var_mean;
+use flambeau_ops::structured::TensorSpec;
 use flambeau_ops::{Tensor, ops, register};
 
 register!(ops::VAR_CORRECTION, Cuda, var);
@@ -24,6 +25,19 @@ fn correction_of(given: Option<Scalar>) -> f64 {
     given.unwrap_or(ONE).to_f64()
 }
 
+/// The reduction of that name, into a new tensor of `spec`.
+fn spread(
+    name: &'static str,
+    self_: &Tensor,
+    dim: Dims<'_>,
+    correction: Option<Scalar>,
+    spec: TensorSpec,
+) -> Result<Tensor> {
+    let out = spec.allocate(name)?;
+    Reduction::new(name, self_, dim)?.run(name, [Some(&out), None], correction_of(correction))?;
+    Ok(out)
+}
+
 fn var(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -31,9 +45,7 @@ fn var(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let out = var_mean::var_meta(self_, dim, correction, keepdim)?.allocate("var")?;
-    Reduction::new("var", self_, dim)?.run("var", [Some(&out), None], correction_of(correction))?;
-    Ok(out)
+    spread("var", self_, dim, correction, var_mean::var_meta(self_, dim, correction, keepdim)?)
 }
 
 fn std(
@@ -43,9 +55,7 @@ fn std(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let out = var_mean::std_meta(self_, dim, correction, keepdim)?.allocate("std")?;
-    Reduction::new("std", self_, dim)?.run("std", [Some(&out), None], correction_of(correction))?;
-    Ok(out)
+    spread("std", self_, dim, correction, var_mean::std_meta(self_, dim, correction, keepdim)?)
 }
 
 fn var_mean_kernel(

@@ -14,8 +14,8 @@ fn zeros<T: Clone>(name: &str, count: i64, zero: T) -> Result<Vec<T>> {
     fallible::filled(zero, count as usize).map_err(|e| e.in_operator(name))
 }
 
-/// The number of occurrences of each integer from 0 on, or the sum of their weights.
-pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+/// Checks the arguments of [`bincount`], but not that elements are not negative.
+pub fn check_bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<()> {
     const NAME: &str = "bincount";
     ensure!(minlength >= 0, InvalidArgument(NAME, "minlength"), "minlength should be >= 0");
     let whole = self_.dim() == 1 && self_.dtype().is_integral(false);
@@ -27,6 +27,13 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
             "weights should be 1-d and have the same length as input"
         );
     }
+    Ok(())
+}
+
+/// The number of occurrences of each integer from 0 on, or the sum of their weights.
+pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    const NAME: &str = "bincount";
+    check_bincount(self_, weights, minlength)?;
     let numbers = flat::<i64>(self_, ScalarType::I64)?;
     let min = numbers.iter().min().copied().unwrap_or(0);
     ensure!(min >= 0, InvalidArgument(NAME, "self"), "only supports 1-d non-negative integral inputs.");
@@ -46,7 +53,7 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
 
 /// The bounds of a histogram: those given or, if they are equal, the minimum and maximum of the elements, or bounds around these if
 /// they are equal, too.
-fn range_of(name: &str, self_: &Tensor, given: Option<(f64, f64)>) -> Result<(f64, f64)> {
+pub fn range_of(name: &str, self_: &Tensor, given: Option<(f64, f64)>) -> Result<(f64, f64)> {
     let (mut low, mut high) = match given {
         Some(range) if range.0 != range.1 || name == "histogram" => range,
         Some(range) if self_.numel() == 0 => range,
@@ -153,14 +160,8 @@ pub fn histogram_edges(
     ))
 }
 
-/// [`histogram_edges`] for `bins` intervals of equal width of `range`, or of the range of the elements.
-pub fn histogram_count(
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Tensor)> {
+/// The edges of `bins` intervals of equal width of `range`, or of the range of the elements.
+pub fn edges_of_count(self_: &Tensor, bins: i64, range: Option<&[f64]>) -> Result<Tensor> {
     const NAME: &str = "histogram";
     ensure!(bins > 0, InvalidArgument(NAME, "bins"), "bins must be > 0, but got {bins} for dimension 0");
     ensure!(
@@ -171,6 +172,17 @@ pub fn histogram_count(
     ensure!(bins < 1 << 40, OutOfMemory(NAME, "bins"), "{bins} bins");
     let (low, high) = range_of(NAME, self_, range.map(|r| (r[0], r[1])))?;
     let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
-    let edges = ops::linspace(Scalar::Float(low), Scalar::Float(high), bins + 1, dtype, None, device, None)?;
+    ops::linspace(Scalar::Float(low), Scalar::Float(high), bins + 1, dtype, None, device, None)
+}
+
+/// [`histogram_edges`] for `bins` intervals of equal width of `range`, or of the range of the elements.
+pub fn histogram_count(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Tensor)> {
+    let edges = edges_of_count(self_, bins, range)?;
     histogram_edges(self_, &edges, weight, density)
 }
