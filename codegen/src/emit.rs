@@ -78,8 +78,14 @@ fn file(name: &str, body: &str) -> GeneratedFile {
 fn family_file(family: &str, operators: &[&Operator<'_>]) -> String {
     let body =
         operators.iter().map(|operator| operators::declaration(operator)).collect::<Vec<_>>().join("\n\n");
+    let feature = operators.iter().flat_map(|operator| &operator.kernels).find_map(kernels::feature);
+    let attribute = feature.map(|feature| {
+        let reason = "the kernels are left out";
+        format!("#![cfg_attr(not(feature = {feature:?}), allow(unused_imports, reason = {reason:?}))]\n\n")
+    });
     format!(
-        "//! The operators whose kernels are in `native::{family}`.\n\n{}\n{body}\n",
+        "//! The operators whose kernels are in `native::{family}`.\n\n{}{}\n{body}\n",
+        attribute.unwrap_or_default(),
         imports(FROM, &body)
     )
 }

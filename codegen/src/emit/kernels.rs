@@ -13,11 +13,32 @@ pub(super) fn emit(operator: &Operator<'_>) -> Vec<String> {
 fn entries(operator: &Operator<'_>, kernel: &OperatorKernel) -> Vec<String> {
     let snapshot = if needs_snapshot(operator, kernel) { snapshot(&operator.schema) } else { String::new() };
     let body = snapshot + &check(operator, kernel) + &body(operator, kernel);
+    let body = within_feature(operator, kernel, body);
     let entry = |key: String| match body.lines().count() {
         1 => format!("{}\n", wrapped(&format!("    {key} => {body},"))),
         _ => format!("    {key} => {{\n{}    }},\n", indented(&body)),
     };
     shared(&kernel.keys).into_iter().map(entry).collect()
+}
+
+/// `native::with_fft!("_fft_c2c", ..)`: the kernel, or an error in a build without its feature.
+fn within_feature(operator: &Operator<'_>, kernel: &OperatorKernel, body: String) -> String {
+    let Some(feature) = feature(kernel) else {
+        return body;
+    };
+    let name = operator.schema.name.to_string();
+    match body.lines().count() {
+        1 => format!("native::with_{feature}!({name:?}, {})", body.trim_end()),
+        _ => format!("native::with_{feature}!({name:?}, {{\n{}\n}})", body.trim_end()),
+    }
+}
+
+/// The feature of the crate that the kernels of a module need.
+pub(super) fn feature(kernel: &OperatorKernel) -> Option<&'static str> {
+    const FEATURES: [(&str, &str); 2] =
+        [("linalg::decompositions::", "linalg"), ("fft::transforms::", "fft")];
+    let path = kernel.path.to_string();
+    FEATURES.into_iter().find(|(module, _)| path.starts_with(module)).map(|(_, feature)| feature)
 }
 
 /// The keys, those of the host and of CUDA as one: `Cpu + Cuda`, for which a kernel is compiled once.

@@ -30,6 +30,7 @@
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
 //! | [`vmap`](mod@vmap) | functions of one example applied to a batch, by the function of the same name |
+//! | [`linalg`], [`fft`] | linear algebra and Fourier transforms, by the names of `torch.linalg` and `torch.fft` |
 //! | [`sparse`] | sparse tensors: constructors, conversions, functions |
 //! | [`profiler`] | what took how long, and how much memory |
 //! | [`dispatch`], [`registry`], [`cpu_fallback`], [`layouts`] | what crates that add operators, kernels, devices or layouts use |
@@ -38,6 +39,8 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `linalg` (default) | Factorizations and decompositions of matrices; without it their calls are errors, and it builds in less time |
+//! | `fft` (default) | Fourier transforms, likewise |
 //! | `serde` | `Serialize` and `Deserialize` for [`Tensor`], [`ScalarType`] and [`Device`] |
 //! | `ndarray` | views of an accessor's elements as arrays of the crate `ndarray`, and conversions in both directions |
 
@@ -45,6 +48,9 @@
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+pub mod fft;
+pub mod linalg;
 
 pub use flambeau_autograd as autograd;
 pub use flambeau_capi::{load_library, loaded_libraries};

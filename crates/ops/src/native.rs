@@ -5,6 +5,7 @@ mod formulas;
 
 mod element_bits;
 pub mod factory;
+pub(crate) mod features;
 pub mod fft;
 mod guarded_slices;
 pub mod index;
@@ -17,3 +18,5 @@ pub mod shape;
 pub mod sparse;
 mod strided_gather;
 mod strided_iter;
+
+pub(crate) use features::{with_fft, with_linalg};

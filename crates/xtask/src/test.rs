@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     ("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], true),
     ("codegen", &["xtask", "codegen", "--check"], true),
     ("tidy", &["xtask", "tidy", "--quiet"], true),
+    ("features off", &["check", "--quiet", "--package", "flambeau", "--no-default-features"], false),
     ("tests", &["test", "--workspace", "--no-fail-fast", "--tests", "--examples"], false),
     (
         "fuzz calls",

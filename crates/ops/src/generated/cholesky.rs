@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::cholesky`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
@@ -12,16 +14,20 @@ operator! {
     LINALG_CHOLESKY_EX: "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
         linalg_cholesky_ex(self_: &Tensor, upper: bool, check_errors: bool) -> (Tensor, Tensor), by [self_];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), upper, check_errors);
-        }
-        native::linalg::cholesky::linalg_cholesky_ex(self_, upper, check_errors)
+        native::with_linalg!("linalg_cholesky_ex", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), upper, check_errors);
+            }
+            native::linalg::decompositions::cholesky::linalg_cholesky_ex(self_, upper, check_errors)
+        })
     },
     Meta => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), upper, check_errors);
-        }
-        native::linalg::cholesky::linalg_cholesky_ex(self_, upper, check_errors)
+        native::with_linalg!("linalg_cholesky_ex", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), upper, check_errors);
+            }
+            native::linalg::decompositions::cholesky::linalg_cholesky_ex(self_, upper, check_errors)
+        })
     },
 }
 
@@ -31,18 +37,24 @@ operator! {
         linalg_cholesky_ex_l(self_: &Tensor, upper: bool, check_errors: bool, L: &Tensor, info: &Tensor) -> (),
         by [self_, L, info];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), upper, check_errors, L, info);
-        }
-        let (result0, result1) = native::linalg::cholesky::linalg_cholesky_ex(self_, upper, check_errors)?;
-        copy_all_to_out(&[(&result0, L), (&result1, info)])
+        native::with_linalg!("linalg_cholesky_ex.L", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), upper, check_errors, L, info);
+            }
+            let (result0, result1) = native::linalg::decompositions::cholesky::linalg_cholesky_ex(self_, upper,
+                check_errors)?;
+            copy_all_to_out(&[(&result0, L), (&result1, info)])
+        })
     },
     Meta => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), upper, check_errors, L, info);
-        }
-        let (result0, result1) = native::linalg::cholesky::linalg_cholesky_ex(self_, upper, check_errors)?;
-        copy_all_to_out(&[(&result0, L), (&result1, info)])
+        native::with_linalg!("linalg_cholesky_ex.L", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), upper, check_errors, L, info);
+            }
+            let (result0, result1) = native::linalg::decompositions::cholesky::linalg_cholesky_ex(self_, upper,
+                check_errors)?;
+            copy_all_to_out(&[(&result0, L), (&result1, info)])
+        })
     },
 }
 
@@ -50,7 +62,8 @@ operator! {
     /// `A = L L^T` for a symmetric positive definite matrix, of which the lower triangle is read; the upper triangle and `L^T` if `upper`.
     LINALG_CHOLESKY: "linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", linalg_cholesky(self_: &Tensor,
         upper: bool) -> Tensor, by [self_];
-    CompositeImplicitAutograd => native::linalg::cholesky::linalg_cholesky(self_, upper),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_cholesky",
+        native::linalg::decompositions::cholesky::linalg_cholesky(self_, upper)),
 }
 
 operator! {
@@ -58,8 +71,10 @@ operator! {
     LINALG_CHOLESKY_OUT: "linalg_cholesky.out(Tensor self, *, bool upper=False, Tensor(a!) out) -> Tensor(a!)",
         linalg_cholesky_out(self_: &Tensor, upper: bool, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::cholesky::linalg_cholesky(self_, upper)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_cholesky.out", {
+            let result = native::linalg::decompositions::cholesky::linalg_cholesky(self_, upper)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
@@ -67,7 +82,8 @@ operator! {
     /// As `linalg_cholesky`.
     CHOLESKY: "cholesky(Tensor self, bool upper=False) -> Tensor", cholesky(self_: &Tensor, upper: bool) -> Tensor,
         by [self_];
-    CompositeImplicitAutograd => native::linalg::cholesky::cholesky(self_, upper),
+    CompositeImplicitAutograd => native::with_linalg!("cholesky",
+        native::linalg::decompositions::cholesky::cholesky(self_, upper)),
 }
 
 operator! {
@@ -75,8 +91,10 @@ operator! {
     CHOLESKY_OUT: "cholesky.out(Tensor self, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)",
         cholesky_out(self_: &Tensor, upper: bool, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::cholesky::cholesky(self_, upper)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("cholesky.out", {
+            let result = native::linalg::decompositions::cholesky::cholesky(self_, upper)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
@@ -84,7 +102,8 @@ operator! {
     /// The solution of `A X = self`, from the Cholesky factor `input2` of `A`.
     CHOLESKY_SOLVE: "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
         cholesky_solve(self_: &Tensor, input2: &Tensor, upper: bool) -> Tensor, by [self_, input2];
-    CompositeImplicitAutograd => native::linalg::cholesky::cholesky_solve(self_, input2, upper),
+    CompositeImplicitAutograd => native::with_linalg!("cholesky_solve",
+        native::linalg::decompositions::cholesky::cholesky_solve(self_, input2, upper)),
 }
 
 operator! {
@@ -92,8 +111,10 @@ operator! {
     CHOLESKY_SOLVE_OUT: "cholesky_solve.out(Tensor self, Tensor input2, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)",
         cholesky_solve_out(self_: &Tensor, input2: &Tensor, upper: bool, out: &Tensor) -> (), by [self_, input2, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::cholesky::cholesky_solve(self_, input2, upper)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("cholesky_solve.out", {
+            let result = native::linalg::decompositions::cholesky::cholesky_solve(self_, input2, upper)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
@@ -101,7 +122,8 @@ operator! {
     /// The inverse of a matrix, from its Cholesky factor.
     CHOLESKY_INVERSE: "cholesky_inverse(Tensor self, bool upper=False) -> Tensor", cholesky_inverse(self_: &Tensor,
         upper: bool) -> Tensor, by [self_];
-    CompositeImplicitAutograd => native::linalg::cholesky::cholesky_inverse(self_, upper),
+    CompositeImplicitAutograd => native::with_linalg!("cholesky_inverse",
+        native::linalg::decompositions::cholesky::cholesky_inverse(self_, upper)),
 }
 
 operator! {
@@ -109,7 +131,9 @@ operator! {
     CHOLESKY_INVERSE_OUT: "cholesky_inverse.out(Tensor self, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)",
         cholesky_inverse_out(self_: &Tensor, upper: bool, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::cholesky::cholesky_inverse(self_, upper)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("cholesky_inverse.out", {
+            let result = native::linalg::decompositions::cholesky::cholesky_inverse(self_, upper)?;
+            copy_to_out(&result, out)
+        })
     },
 }

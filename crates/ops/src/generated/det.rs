@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::det`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
@@ -12,16 +14,20 @@ operator! {
     _LINALG_DET: "_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
         _linalg_det(A: &Tensor) -> (Tensor, Tensor, Tensor), by [A];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot());
-        }
-        native::linalg::det::_linalg_det(A)
+        native::with_linalg!("_linalg_det", {
+            if A.was_resized() {
+                return kernel(&A.snapshot());
+            }
+            native::linalg::decompositions::det::_linalg_det(A)
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot());
-        }
-        native::linalg::det::_linalg_det(A)
+        native::with_linalg!("_linalg_det", {
+            if A.was_resized() {
+                return kernel(&A.snapshot());
+            }
+            native::linalg::decompositions::det::_linalg_det(A)
+        })
     },
 }
 
@@ -31,25 +37,30 @@ operator! {
         _linalg_det_result(A: &Tensor, result: &Tensor, LU: &Tensor, pivots: &Tensor) -> (), by [A, result, LU,
         pivots];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), result, LU, pivots);
-        }
-        let (result0, result1, result2) = native::linalg::det::_linalg_det(A)?;
-        copy_all_to_out(&[(&result0, result), (&result1, LU), (&result2, pivots)])
+        native::with_linalg!("_linalg_det.result", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), result, LU, pivots);
+            }
+            let (result0, result1, result2) = native::linalg::decompositions::det::_linalg_det(A)?;
+            copy_all_to_out(&[(&result0, result), (&result1, LU), (&result2, pivots)])
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), result, LU, pivots);
-        }
-        let (result0, result1, result2) = native::linalg::det::_linalg_det(A)?;
-        copy_all_to_out(&[(&result0, result), (&result1, LU), (&result2, pivots)])
+        native::with_linalg!("_linalg_det.result", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), result, LU, pivots);
+            }
+            let (result0, result1, result2) = native::linalg::decompositions::det::_linalg_det(A)?;
+            copy_all_to_out(&[(&result0, result), (&result1, LU), (&result2, pivots)])
+        })
     },
 }
 
 operator! {
     /// The determinants of square matrices.
     LINALG_DET: "linalg_det(Tensor A) -> Tensor", linalg_det(A: &Tensor) -> Tensor, by [A];
-    CompositeImplicitAutograd => native::linalg::det::linalg_det(A),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_det",
+        native::linalg::decompositions::det::linalg_det(A)),
 }
 
 operator! {
@@ -57,15 +68,17 @@ operator! {
     LINALG_DET_OUT: "linalg_det.out(Tensor A, *, Tensor(a!) out) -> Tensor(a!)", linalg_det_out(A: &Tensor,
         out: &Tensor) -> (), by [A, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::det::linalg_det(A)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_det.out", {
+            let result = native::linalg::decompositions::det::linalg_det(A)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
 operator! {
     /// As `linalg_det`.
     DET: "det(Tensor self) -> Tensor", det(self_: &Tensor) -> Tensor, by [self_];
-    CompositeImplicitAutograd => native::linalg::det::linalg_det(self_),
+    CompositeImplicitAutograd => native::with_linalg!("det", native::linalg::decompositions::det::linalg_det(self_)),
 }
 
 operator! {
@@ -73,16 +86,20 @@ operator! {
     _LINALG_SLOGDET: "_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
         _linalg_slogdet(A: &Tensor) -> (Tensor, Tensor, Tensor, Tensor), by [A];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot());
-        }
-        native::linalg::det::_linalg_slogdet(A)
+        native::with_linalg!("_linalg_slogdet", {
+            if A.was_resized() {
+                return kernel(&A.snapshot());
+            }
+            native::linalg::decompositions::det::_linalg_slogdet(A)
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot());
-        }
-        native::linalg::det::_linalg_slogdet(A)
+        native::with_linalg!("_linalg_slogdet", {
+            if A.was_resized() {
+                return kernel(&A.snapshot());
+            }
+            native::linalg::decompositions::det::_linalg_slogdet(A)
+        })
     },
 }
 
@@ -92,18 +109,22 @@ operator! {
         _linalg_slogdet_sign(A: &Tensor, sign: &Tensor, logabsdet: &Tensor, LU: &Tensor, pivots: &Tensor) -> (),
         by [A, sign, logabsdet, LU, pivots];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), sign, logabsdet, LU, pivots);
-        }
-        let (result0, result1, result2, result3) = native::linalg::det::_linalg_slogdet(A)?;
-        copy_all_to_out(&[(&result0, sign), (&result1, logabsdet), (&result2, LU), (&result3, pivots)])
+        native::with_linalg!("_linalg_slogdet.sign", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), sign, logabsdet, LU, pivots);
+            }
+            let (result0, result1, result2, result3) = native::linalg::decompositions::det::_linalg_slogdet(A)?;
+            copy_all_to_out(&[(&result0, sign), (&result1, logabsdet), (&result2, LU), (&result3, pivots)])
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), sign, logabsdet, LU, pivots);
-        }
-        let (result0, result1, result2, result3) = native::linalg::det::_linalg_slogdet(A)?;
-        copy_all_to_out(&[(&result0, sign), (&result1, logabsdet), (&result2, LU), (&result3, pivots)])
+        native::with_linalg!("_linalg_slogdet.sign", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), sign, logabsdet, LU, pivots);
+            }
+            let (result0, result1, result2, result3) = native::linalg::decompositions::det::_linalg_slogdet(A)?;
+            copy_all_to_out(&[(&result0, sign), (&result1, logabsdet), (&result2, LU), (&result3, pivots)])
+        })
     },
 }
 
@@ -111,7 +132,8 @@ operator! {
     /// The sign of the determinant, and the logarithm of its magnitude.
     LINALG_SLOGDET: "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
         linalg_slogdet(A: &Tensor) -> (Tensor, Tensor), by [A];
-    CompositeImplicitAutograd => native::linalg::det::linalg_slogdet(A),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_slogdet",
+        native::linalg::decompositions::det::linalg_slogdet(A)),
 }
 
 operator! {
@@ -119,8 +141,10 @@ operator! {
     LINALG_SLOGDET_OUT: "linalg_slogdet.out(Tensor A, *, Tensor(a!) sign, Tensor(b!) logabsdet) -> (Tensor(a!) sign, Tensor(b!) logabsdet)",
         linalg_slogdet_out(A: &Tensor, sign: &Tensor, logabsdet: &Tensor) -> (), by [A, sign, logabsdet];
     CompositeImplicitAutograd => {
-        let (result0, result1) = native::linalg::det::linalg_slogdet(A)?;
-        copy_all_to_out(&[(&result0, sign), (&result1, logabsdet)])
+        native::with_linalg!("linalg_slogdet.out", {
+            let (result0, result1) = native::linalg::decompositions::det::linalg_slogdet(A)?;
+            copy_all_to_out(&[(&result0, sign), (&result1, logabsdet)])
+        })
     },
 }
 
@@ -128,7 +152,8 @@ operator! {
     /// As `linalg_slogdet`.
     SLOGDET: "slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", slogdet(self_: &Tensor) -> (Tensor, Tensor),
         by [self_];
-    CompositeImplicitAutograd => native::linalg::det::linalg_slogdet(self_),
+    CompositeImplicitAutograd => native::with_linalg!("slogdet",
+        native::linalg::decompositions::det::linalg_slogdet(self_)),
 }
 
 operator! {
@@ -136,13 +161,15 @@ operator! {
     SLOGDET_OUT: "slogdet.out(Tensor self, *, Tensor(a!) sign, Tensor(b!) logabsdet) -> (Tensor(a!) sign, Tensor(b!) logabsdet)",
         slogdet_out(self_: &Tensor, sign: &Tensor, logabsdet: &Tensor) -> (), by [self_, sign, logabsdet];
     CompositeImplicitAutograd => {
-        let (result0, result1) = native::linalg::det::linalg_slogdet(self_)?;
-        copy_all_to_out(&[(&result0, sign), (&result1, logabsdet)])
+        native::with_linalg!("slogdet.out", {
+            let (result0, result1) = native::linalg::decompositions::det::linalg_slogdet(self_)?;
+            copy_all_to_out(&[(&result0, sign), (&result1, logabsdet)])
+        })
     },
 }
 
 operator! {
     /// The logarithm of the determinant, NaN where it is negative.
     LOGDET: "logdet(Tensor self) -> Tensor", logdet(self_: &Tensor) -> Tensor, by [self_];
-    CompositeImplicitAutograd => native::linalg::det::logdet(self_),
+    CompositeImplicitAutograd => native::with_linalg!("logdet", native::linalg::decompositions::det::logdet(self_)),
 }

@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::eig`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
@@ -12,16 +14,20 @@ operator! {
     _LINALG_EIG: "_linalg_eig(Tensor A, bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
         _linalg_eig(A: &Tensor, compute_v: bool) -> (Tensor, Tensor), by [A];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), compute_v);
-        }
-        native::linalg::eig::_linalg_eig(A, compute_v)
+        native::with_linalg!("_linalg_eig", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), compute_v);
+            }
+            native::linalg::decompositions::eig::_linalg_eig(A, compute_v)
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), compute_v);
-        }
-        native::linalg::eig::_linalg_eig(A, compute_v)
+        native::with_linalg!("_linalg_eig", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), compute_v);
+            }
+            native::linalg::decompositions::eig::_linalg_eig(A, compute_v)
+        })
     },
 }
 
@@ -31,18 +37,22 @@ operator! {
         _linalg_eig_eigenvalues(A: &Tensor, compute_v: bool, eigenvalues: &Tensor, eigenvectors: &Tensor) -> (),
         by [A, eigenvalues, eigenvectors];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), compute_v, eigenvalues, eigenvectors);
-        }
-        let (result0, result1) = native::linalg::eig::_linalg_eig(A, compute_v)?;
-        copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        native::with_linalg!("_linalg_eig.eigenvalues", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), compute_v, eigenvalues, eigenvectors);
+            }
+            let (result0, result1) = native::linalg::decompositions::eig::_linalg_eig(A, compute_v)?;
+            copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), compute_v, eigenvalues, eigenvectors);
-        }
-        let (result0, result1) = native::linalg::eig::_linalg_eig(A, compute_v)?;
-        copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        native::with_linalg!("_linalg_eig.eigenvalues", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), compute_v, eigenvalues, eigenvectors);
+            }
+            let (result0, result1) = native::linalg::decompositions::eig::_linalg_eig(A, compute_v)?;
+            copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        })
     },
 }
 
@@ -50,7 +60,8 @@ operator! {
     /// The eigenvalues of square matrices in no order, and eigenvectors of norm 1 as columns.
     LINALG_EIG: "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
         linalg_eig(self_: &Tensor) -> (Tensor, Tensor), by [self_];
-    CompositeImplicitAutograd => native::linalg::eig::linalg_eig(self_),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_eig",
+        native::linalg::decompositions::eig::linalg_eig(self_)),
 }
 
 operator! {
@@ -59,15 +70,18 @@ operator! {
         linalg_eig_out(self_: &Tensor, eigenvalues: &Tensor, eigenvectors: &Tensor) -> (), by [self_, eigenvalues,
         eigenvectors];
     CompositeImplicitAutograd => {
-        let (result0, result1) = native::linalg::eig::linalg_eig(self_)?;
-        copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        native::with_linalg!("linalg_eig.out", {
+            let (result0, result1) = native::linalg::decompositions::eig::linalg_eig(self_)?;
+            copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        })
     },
 }
 
 operator! {
     /// The eigenvalues of square matrices in no order, as complex numbers.
     LINALG_EIGVALS: "linalg_eigvals(Tensor self) -> Tensor", linalg_eigvals(self_: &Tensor) -> Tensor, by [self_];
-    CompositeImplicitAutograd => native::linalg::eig::linalg_eigvals(self_),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_eigvals",
+        native::linalg::decompositions::eig::linalg_eigvals(self_)),
 }
 
 operator! {
@@ -75,7 +89,9 @@ operator! {
     LINALG_EIGVALS_OUT: "linalg_eigvals.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
         linalg_eigvals_out(self_: &Tensor, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::eig::linalg_eigvals(self_)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_eigvals.out", {
+            let result = native::linalg::decompositions::eig::linalg_eigvals(self_)?;
+            copy_to_out(&result, out)
+        })
     },
 }

@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::eigh`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
@@ -12,16 +14,20 @@ operator! {
     _LINALG_EIGH: "_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
         _linalg_eigh(A: &Tensor, UPLO: &str, compute_v: bool) -> (Tensor, Tensor), by [A];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), UPLO, compute_v);
-        }
-        native::linalg::eigh::_linalg_eigh(A, UPLO, compute_v)
+        native::with_linalg!("_linalg_eigh", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), UPLO, compute_v);
+            }
+            native::linalg::decompositions::eigh::_linalg_eigh(A, UPLO, compute_v)
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), UPLO, compute_v);
-        }
-        native::linalg::eigh::_linalg_eigh(A, UPLO, compute_v)
+        native::with_linalg!("_linalg_eigh", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), UPLO, compute_v);
+            }
+            native::linalg::decompositions::eigh::_linalg_eigh(A, UPLO, compute_v)
+        })
     },
 }
 
@@ -31,18 +37,22 @@ operator! {
         _linalg_eigh_eigenvalues(A: &Tensor, UPLO: &str, compute_v: bool, eigenvalues: &Tensor,
         eigenvectors: &Tensor) -> (), by [A, eigenvalues, eigenvectors];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), UPLO, compute_v, eigenvalues, eigenvectors);
-        }
-        let (result0, result1) = native::linalg::eigh::_linalg_eigh(A, UPLO, compute_v)?;
-        copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        native::with_linalg!("_linalg_eigh.eigenvalues", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), UPLO, compute_v, eigenvalues, eigenvectors);
+            }
+            let (result0, result1) = native::linalg::decompositions::eigh::_linalg_eigh(A, UPLO, compute_v)?;
+            copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), UPLO, compute_v, eigenvalues, eigenvectors);
-        }
-        let (result0, result1) = native::linalg::eigh::_linalg_eigh(A, UPLO, compute_v)?;
-        copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        native::with_linalg!("_linalg_eigh.eigenvalues", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), UPLO, compute_v, eigenvalues, eigenvectors);
+            }
+            let (result0, result1) = native::linalg::decompositions::eigh::_linalg_eigh(A, UPLO, compute_v)?;
+            copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        })
     },
 }
 
@@ -50,7 +60,8 @@ operator! {
     /// The eigenvalues of symmetric matrices in ascending order, and eigenvectors as columns.
     LINALG_EIGH: "linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)",
         linalg_eigh(self_: &Tensor, UPLO: &str) -> (Tensor, Tensor), by [self_];
-    CompositeImplicitAutograd => native::linalg::eigh::linalg_eigh(self_, UPLO),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_eigh",
+        native::linalg::decompositions::eigh::linalg_eigh(self_, UPLO)),
 }
 
 operator! {
@@ -59,8 +70,10 @@ operator! {
         linalg_eigh_eigvals(self_: &Tensor, UPLO: &str, eigenvalues: &Tensor, eigenvectors: &Tensor) -> (), by [self_,
         eigenvalues, eigenvectors];
     CompositeImplicitAutograd => {
-        let (result0, result1) = native::linalg::eigh::linalg_eigh(self_, UPLO)?;
-        copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        native::with_linalg!("linalg_eigh.eigvals", {
+            let (result0, result1) = native::linalg::decompositions::eigh::linalg_eigh(self_, UPLO)?;
+            copy_all_to_out(&[(&result0, eigenvalues), (&result1, eigenvectors)])
+        })
     },
 }
 
@@ -68,7 +81,8 @@ operator! {
     /// The eigenvalues of symmetric matrices in ascending order.
     LINALG_EIGVALSH: "linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor", linalg_eigvalsh(self_: &Tensor,
         UPLO: &str) -> Tensor, by [self_];
-    CompositeImplicitAutograd => native::linalg::eigh::linalg_eigvalsh(self_, UPLO),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_eigvalsh",
+        native::linalg::decompositions::eigh::linalg_eigvalsh(self_, UPLO)),
 }
 
 operator! {
@@ -76,7 +90,9 @@ operator! {
     LINALG_EIGVALSH_OUT: "linalg_eigvalsh.out(Tensor self, str UPLO='L', *, Tensor(a!) out) -> Tensor(a!)",
         linalg_eigvalsh_out(self_: &Tensor, UPLO: &str, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::eigh::linalg_eigvalsh(self_, UPLO)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_eigvalsh.out", {
+            let result = native::linalg::decompositions::eigh::linalg_eigvalsh(self_, UPLO)?;
+            copy_to_out(&result, out)
+        })
     },
 }

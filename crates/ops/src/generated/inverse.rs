@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::inverse`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
@@ -12,16 +14,20 @@ operator! {
     LINALG_INV_EX: "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
         linalg_inv_ex(A: &Tensor, check_errors: bool) -> (Tensor, Tensor), by [A];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), check_errors);
-        }
-        native::linalg::inverse::linalg_inv_ex(A, check_errors)
+        native::with_linalg!("linalg_inv_ex", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), check_errors);
+            }
+            native::linalg::decompositions::inverse::linalg_inv_ex(A, check_errors)
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), check_errors);
-        }
-        native::linalg::inverse::linalg_inv_ex(A, check_errors)
+        native::with_linalg!("linalg_inv_ex", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), check_errors);
+            }
+            native::linalg::decompositions::inverse::linalg_inv_ex(A, check_errors)
+        })
     },
 }
 
@@ -31,25 +37,30 @@ operator! {
         linalg_inv_ex_inverse(A: &Tensor, check_errors: bool, inverse: &Tensor, info: &Tensor) -> (), by [A, inverse,
         info];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), check_errors, inverse, info);
-        }
-        let (result0, result1) = native::linalg::inverse::linalg_inv_ex(A, check_errors)?;
-        copy_all_to_out(&[(&result0, inverse), (&result1, info)])
+        native::with_linalg!("linalg_inv_ex.inverse", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), check_errors, inverse, info);
+            }
+            let (result0, result1) = native::linalg::decompositions::inverse::linalg_inv_ex(A, check_errors)?;
+            copy_all_to_out(&[(&result0, inverse), (&result1, info)])
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), check_errors, inverse, info);
-        }
-        let (result0, result1) = native::linalg::inverse::linalg_inv_ex(A, check_errors)?;
-        copy_all_to_out(&[(&result0, inverse), (&result1, info)])
+        native::with_linalg!("linalg_inv_ex.inverse", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), check_errors, inverse, info);
+            }
+            let (result0, result1) = native::linalg::decompositions::inverse::linalg_inv_ex(A, check_errors)?;
+            copy_all_to_out(&[(&result0, inverse), (&result1, info)])
+        })
     },
 }
 
 operator! {
     /// The inverse of square matrices.
     LINALG_INV: "linalg_inv(Tensor A) -> Tensor", linalg_inv(A: &Tensor) -> Tensor, by [A];
-    CompositeImplicitAutograd => native::linalg::inverse::linalg_inv(A),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_inv",
+        native::linalg::decompositions::inverse::linalg_inv(A)),
 }
 
 operator! {
@@ -57,15 +68,18 @@ operator! {
     LINALG_INV_OUT: "linalg_inv.out(Tensor A, *, Tensor(a!) out) -> Tensor(a!)", linalg_inv_out(A: &Tensor,
         out: &Tensor) -> (), by [A, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::inverse::linalg_inv(A)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_inv.out", {
+            let result = native::linalg::decompositions::inverse::linalg_inv(A)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
 operator! {
     /// As `linalg_inv`.
     INVERSE: "inverse(Tensor self) -> Tensor", inverse(self_: &Tensor) -> Tensor, by [self_];
-    CompositeImplicitAutograd => native::linalg::inverse::inverse(self_),
+    CompositeImplicitAutograd => native::with_linalg!("inverse",
+        native::linalg::decompositions::inverse::inverse(self_)),
 }
 
 operator! {
@@ -73,7 +87,9 @@ operator! {
     INVERSE_OUT: "inverse.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", inverse_out(self_: &Tensor,
         out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::inverse::inverse(self_)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("inverse.out", {
+            let result = native::linalg::decompositions::inverse::inverse(self_)?;
+            copy_to_out(&result, out)
+        })
     },
 }

@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::ldl`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
@@ -13,16 +15,20 @@ operator! {
         linalg_ldl_factor_ex(self_: &Tensor, hermitian: bool, check_errors: bool) -> (Tensor, Tensor, Tensor),
         by [self_];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), hermitian, check_errors);
-        }
-        native::linalg::ldl::linalg_ldl_factor_ex(self_, hermitian, check_errors)
+        native::with_linalg!("linalg_ldl_factor_ex", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), hermitian, check_errors);
+            }
+            native::linalg::decompositions::ldl::linalg_ldl_factor_ex(self_, hermitian, check_errors)
+        })
     },
     Meta => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), hermitian, check_errors);
-        }
-        native::linalg::ldl::linalg_ldl_factor_ex(self_, hermitian, check_errors)
+        native::with_linalg!("linalg_ldl_factor_ex", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), hermitian, check_errors);
+            }
+            native::linalg::decompositions::ldl::linalg_ldl_factor_ex(self_, hermitian, check_errors)
+        })
     },
 }
 
@@ -32,18 +38,24 @@ operator! {
         linalg_ldl_factor_ex_out(self_: &Tensor, hermitian: bool, check_errors: bool, LD: &Tensor, pivots: &Tensor,
         info: &Tensor) -> (), by [self_, LD, pivots, info];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), hermitian, check_errors, LD, pivots, info);
-        }
-        let (result0, result1, result2) = native::linalg::ldl::linalg_ldl_factor_ex(self_, hermitian, check_errors)?;
-        copy_all_to_out(&[(&result0, LD), (&result1, pivots), (&result2, info)])
+        native::with_linalg!("linalg_ldl_factor_ex.out", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), hermitian, check_errors, LD, pivots, info);
+            }
+            let (result0, result1, result2) = native::linalg::decompositions::ldl::linalg_ldl_factor_ex(self_,
+                hermitian, check_errors)?;
+            copy_all_to_out(&[(&result0, LD), (&result1, pivots), (&result2, info)])
+        })
     },
     Meta => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), hermitian, check_errors, LD, pivots, info);
-        }
-        let (result0, result1, result2) = native::linalg::ldl::linalg_ldl_factor_ex(self_, hermitian, check_errors)?;
-        copy_all_to_out(&[(&result0, LD), (&result1, pivots), (&result2, info)])
+        native::with_linalg!("linalg_ldl_factor_ex.out", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), hermitian, check_errors, LD, pivots, info);
+            }
+            let (result0, result1, result2) = native::linalg::decompositions::ldl::linalg_ldl_factor_ex(self_,
+                hermitian, check_errors)?;
+            copy_all_to_out(&[(&result0, LD), (&result1, pivots), (&result2, info)])
+        })
     },
 }
 
@@ -51,7 +63,8 @@ operator! {
     /// `linalg_ldl_factor_ex` that fails if a block of D is 0.
     LINALG_LDL_FACTOR: "linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
         linalg_ldl_factor(self_: &Tensor, hermitian: bool) -> (Tensor, Tensor), by [self_];
-    CompositeImplicitAutograd => native::linalg::ldl::linalg_ldl_factor(self_, hermitian),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_ldl_factor",
+        native::linalg::decompositions::ldl::linalg_ldl_factor(self_, hermitian)),
 }
 
 operator! {
@@ -60,8 +73,10 @@ operator! {
         linalg_ldl_factor_out(self_: &Tensor, hermitian: bool, LD: &Tensor, pivots: &Tensor) -> (), by [self_, LD,
         pivots];
     CompositeImplicitAutograd => {
-        let (result0, result1) = native::linalg::ldl::linalg_ldl_factor(self_, hermitian)?;
-        copy_all_to_out(&[(&result0, LD), (&result1, pivots)])
+        native::with_linalg!("linalg_ldl_factor.out", {
+            let (result0, result1) = native::linalg::decompositions::ldl::linalg_ldl_factor(self_, hermitian)?;
+            copy_all_to_out(&[(&result0, LD), (&result1, pivots)])
+        })
     },
 }
 
@@ -70,17 +85,21 @@ operator! {
     LINALG_LDL_SOLVE: "linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor",
         linalg_ldl_solve(LD: &Tensor, pivots: &Tensor, B: &Tensor, hermitian: bool) -> Tensor, by [LD, pivots, B];
     Cpu => {
-        if LD.was_resized() || pivots.was_resized() || B.was_resized() {
-            return kernel(&LD.snapshot(), &pivots.snapshot(), &B.snapshot(), hermitian);
-        }
-        native::linalg::ldl::linalg_ldl_solve(LD, pivots, B, hermitian)
+        native::with_linalg!("linalg_ldl_solve", {
+            if LD.was_resized() || pivots.was_resized() || B.was_resized() {
+                return kernel(&LD.snapshot(), &pivots.snapshot(), &B.snapshot(), hermitian);
+            }
+            native::linalg::decompositions::ldl::linalg_ldl_solve(LD, pivots, B, hermitian)
+        })
     },
     Meta => {
-        if LD.was_resized() || pivots.was_resized() || B.was_resized() {
-            return kernel(&LD.snapshot(), &pivots.snapshot(), &B.snapshot(), hermitian);
-        }
-        ensure_same_device("linalg_ldl_solve", &[LD, pivots, B])?;
-        native::linalg::ldl::linalg_ldl_solve(LD, pivots, B, hermitian)
+        native::with_linalg!("linalg_ldl_solve", {
+            if LD.was_resized() || pivots.was_resized() || B.was_resized() {
+                return kernel(&LD.snapshot(), &pivots.snapshot(), &B.snapshot(), hermitian);
+            }
+            ensure_same_device("linalg_ldl_solve", &[LD, pivots, B])?;
+            native::linalg::decompositions::ldl::linalg_ldl_solve(LD, pivots, B, hermitian)
+        })
     },
 }
 
@@ -90,18 +109,22 @@ operator! {
         linalg_ldl_solve_out(LD: &Tensor, pivots: &Tensor, B: &Tensor, hermitian: bool, out: &Tensor) -> (), by [LD,
         pivots, B, out];
     Cpu => {
-        if LD.was_resized() || pivots.was_resized() || B.was_resized() {
-            return kernel(&LD.snapshot(), &pivots.snapshot(), &B.snapshot(), hermitian, out);
-        }
-        let result = native::linalg::ldl::linalg_ldl_solve(LD, pivots, B, hermitian)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_ldl_solve.out", {
+            if LD.was_resized() || pivots.was_resized() || B.was_resized() {
+                return kernel(&LD.snapshot(), &pivots.snapshot(), &B.snapshot(), hermitian, out);
+            }
+            let result = native::linalg::decompositions::ldl::linalg_ldl_solve(LD, pivots, B, hermitian)?;
+            copy_to_out(&result, out)
+        })
     },
     Meta => {
-        if LD.was_resized() || pivots.was_resized() || B.was_resized() {
-            return kernel(&LD.snapshot(), &pivots.snapshot(), &B.snapshot(), hermitian, out);
-        }
-        ensure_same_device("linalg_ldl_solve.out", &[LD, pivots, B, out])?;
-        let result = native::linalg::ldl::linalg_ldl_solve(LD, pivots, B, hermitian)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_ldl_solve.out", {
+            if LD.was_resized() || pivots.was_resized() || B.was_resized() {
+                return kernel(&LD.snapshot(), &pivots.snapshot(), &B.snapshot(), hermitian, out);
+            }
+            ensure_same_device("linalg_ldl_solve.out", &[LD, pivots, B, out])?;
+            let result = native::linalg::decompositions::ldl::linalg_ldl_solve(LD, pivots, B, hermitian)?;
+            copy_to_out(&result, out)
+        })
     },
 }

@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::lstsq`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::structured::copy_all_to_out;
 use crate::{Tensor, native};
@@ -11,7 +13,8 @@ operator! {
     LINALG_LSTSQ: "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
         linalg_lstsq(self_: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -> (Tensor, Tensor, Tensor,
         Tensor), by [self_, b];
-    CompositeExplicitAutograd => native::linalg::lstsq::linalg_lstsq(self_, b, rcond, driver),
+    CompositeExplicitAutograd => native::with_linalg!("linalg_lstsq",
+        native::linalg::decompositions::lstsq::linalg_lstsq(self_, b, rcond, driver)),
 }
 
 operator! {
@@ -21,7 +24,11 @@ operator! {
         residuals: &Tensor, rank: &Tensor, singular_values: &Tensor) -> (), by [self_, b, solution, residuals, rank,
         singular_values];
     CompositeExplicitAutograd => {
-        let (result0, result1, result2, result3) = native::linalg::lstsq::linalg_lstsq(self_, b, rcond, driver)?;
-        copy_all_to_out(&[(&result0, solution), (&result1, residuals), (&result2, rank), (&result3, singular_values)])
+        native::with_linalg!("linalg_lstsq.out", {
+            let (result0, result1, result2, result3) = native::linalg::decompositions::lstsq::linalg_lstsq(self_, b,
+                rcond, driver)?;
+            copy_all_to_out(&[(&result0, solution), (&result1, residuals), (&result2, rank), (&result3,
+                singular_values)])
+        })
     },
 }

@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::lu`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
@@ -12,16 +14,20 @@ operator! {
     LINALG_LU_FACTOR_EX: "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)",
         linalg_lu_factor_ex(A: &Tensor, pivot: bool, check_errors: bool) -> (Tensor, Tensor, Tensor), by [A];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), pivot, check_errors);
-        }
-        native::linalg::lu::linalg_lu_factor_ex(A, pivot, check_errors)
+        native::with_linalg!("linalg_lu_factor_ex", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), pivot, check_errors);
+            }
+            native::linalg::decompositions::lu::linalg_lu_factor_ex(A, pivot, check_errors)
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), pivot, check_errors);
-        }
-        native::linalg::lu::linalg_lu_factor_ex(A, pivot, check_errors)
+        native::with_linalg!("linalg_lu_factor_ex", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), pivot, check_errors);
+            }
+            native::linalg::decompositions::lu::linalg_lu_factor_ex(A, pivot, check_errors)
+        })
     },
 }
 
@@ -31,18 +37,24 @@ operator! {
         linalg_lu_factor_ex_out(A: &Tensor, pivot: bool, check_errors: bool, LU: &Tensor, pivots: &Tensor,
         info: &Tensor) -> (), by [A, LU, pivots, info];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), pivot, check_errors, LU, pivots, info);
-        }
-        let (result0, result1, result2) = native::linalg::lu::linalg_lu_factor_ex(A, pivot, check_errors)?;
-        copy_all_to_out(&[(&result0, LU), (&result1, pivots), (&result2, info)])
+        native::with_linalg!("linalg_lu_factor_ex.out", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), pivot, check_errors, LU, pivots, info);
+            }
+            let (result0, result1, result2) = native::linalg::decompositions::lu::linalg_lu_factor_ex(A, pivot,
+                check_errors)?;
+            copy_all_to_out(&[(&result0, LU), (&result1, pivots), (&result2, info)])
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), pivot, check_errors, LU, pivots, info);
-        }
-        let (result0, result1, result2) = native::linalg::lu::linalg_lu_factor_ex(A, pivot, check_errors)?;
-        copy_all_to_out(&[(&result0, LU), (&result1, pivots), (&result2, info)])
+        native::with_linalg!("linalg_lu_factor_ex.out", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), pivot, check_errors, LU, pivots, info);
+            }
+            let (result0, result1, result2) = native::linalg::decompositions::lu::linalg_lu_factor_ex(A, pivot,
+                check_errors)?;
+            copy_all_to_out(&[(&result0, LU), (&result1, pivots), (&result2, info)])
+        })
     },
 }
 
@@ -50,7 +62,8 @@ operator! {
     /// `linalg_lu_factor_ex` that fails for a singular matrix.
     LINALG_LU_FACTOR: "linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
         linalg_lu_factor(A: &Tensor, pivot: bool) -> (Tensor, Tensor), by [A];
-    CompositeImplicitAutograd => native::linalg::lu::linalg_lu_factor(A, pivot),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_lu_factor",
+        native::linalg::decompositions::lu::linalg_lu_factor(A, pivot)),
 }
 
 operator! {
@@ -58,8 +71,10 @@ operator! {
     LINALG_LU_FACTOR_OUT: "linalg_lu_factor.out(Tensor A, *, bool pivot=True, Tensor(a!) LU, Tensor(b!) pivots) -> (Tensor(a!) LU, Tensor(b!) pivots)",
         linalg_lu_factor_out(A: &Tensor, pivot: bool, LU: &Tensor, pivots: &Tensor) -> (), by [A, LU, pivots];
     CompositeImplicitAutograd => {
-        let (result0, result1) = native::linalg::lu::linalg_lu_factor(A, pivot)?;
-        copy_all_to_out(&[(&result0, LU), (&result1, pivots)])
+        native::with_linalg!("linalg_lu_factor.out", {
+            let (result0, result1) = native::linalg::decompositions::lu::linalg_lu_factor(A, pivot)?;
+            copy_all_to_out(&[(&result0, LU), (&result1, pivots)])
+        })
     },
 }
 
@@ -67,7 +82,8 @@ operator! {
     /// `A = P L U`: a permutation, a lower triangle with ones on its diagonal, and an upper triangle.
     LINALG_LU: "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", linalg_lu(A: &Tensor,
         pivot: bool) -> (Tensor, Tensor, Tensor), by [A];
-    CompositeImplicitAutograd => native::linalg::lu::linalg_lu(A, pivot),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_lu", native::linalg::decompositions::lu::linalg_lu(A,
+        pivot)),
 }
 
 operator! {
@@ -75,8 +91,10 @@ operator! {
     LINALG_LU_OUT: "linalg_lu.out(Tensor A, *, bool pivot=True, Tensor(a!) P, Tensor(b!) L, Tensor(c!) U) -> (Tensor(a!) P, Tensor(b!) L, Tensor(c!) U)",
         linalg_lu_out(A: &Tensor, pivot: bool, P: &Tensor, L: &Tensor, U: &Tensor) -> (), by [A, P, L, U];
     CompositeImplicitAutograd => {
-        let (result0, result1, result2) = native::linalg::lu::linalg_lu(A, pivot)?;
-        copy_all_to_out(&[(&result0, P), (&result1, L), (&result2, U)])
+        native::with_linalg!("linalg_lu.out", {
+            let (result0, result1, result2) = native::linalg::decompositions::lu::linalg_lu(A, pivot)?;
+            copy_all_to_out(&[(&result0, P), (&result1, L), (&result2, U)])
+        })
     },
 }
 
@@ -86,17 +104,21 @@ operator! {
         lu_unpack(LU_data: &Tensor, LU_pivots: &Tensor, unpack_data: bool, unpack_pivots: bool) -> (Tensor, Tensor,
         Tensor), by [LU_data, LU_pivots];
     Cpu => {
-        if LU_data.was_resized() || LU_pivots.was_resized() {
-            return kernel(&LU_data.snapshot(), &LU_pivots.snapshot(), unpack_data, unpack_pivots);
-        }
-        native::linalg::lu::lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots)
+        native::with_linalg!("lu_unpack", {
+            if LU_data.was_resized() || LU_pivots.was_resized() {
+                return kernel(&LU_data.snapshot(), &LU_pivots.snapshot(), unpack_data, unpack_pivots);
+            }
+            native::linalg::decompositions::lu::lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots)
+        })
     },
     Meta => {
-        if LU_data.was_resized() || LU_pivots.was_resized() {
-            return kernel(&LU_data.snapshot(), &LU_pivots.snapshot(), unpack_data, unpack_pivots);
-        }
-        ensure_same_device("lu_unpack", &[LU_data, LU_pivots])?;
-        native::linalg::lu::lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots)
+        native::with_linalg!("lu_unpack", {
+            if LU_data.was_resized() || LU_pivots.was_resized() {
+                return kernel(&LU_data.snapshot(), &LU_pivots.snapshot(), unpack_data, unpack_pivots);
+            }
+            ensure_same_device("lu_unpack", &[LU_data, LU_pivots])?;
+            native::linalg::decompositions::lu::lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots)
+        })
     },
 }
 
@@ -106,21 +128,25 @@ operator! {
         lu_unpack_out(LU_data: &Tensor, LU_pivots: &Tensor, unpack_data: bool, unpack_pivots: bool, P: &Tensor,
         L: &Tensor, U: &Tensor) -> (), by [LU_data, LU_pivots, P, L, U];
     Cpu => {
-        if LU_data.was_resized() || LU_pivots.was_resized() {
-            return kernel(&LU_data.snapshot(), &LU_pivots.snapshot(), unpack_data, unpack_pivots, P, L, U);
-        }
-        let (result0, result1, result2) = native::linalg::lu::lu_unpack(LU_data, LU_pivots, unpack_data,
-            unpack_pivots)?;
-        copy_all_to_out(&[(&result0, P), (&result1, L), (&result2, U)])
+        native::with_linalg!("lu_unpack.out", {
+            if LU_data.was_resized() || LU_pivots.was_resized() {
+                return kernel(&LU_data.snapshot(), &LU_pivots.snapshot(), unpack_data, unpack_pivots, P, L, U);
+            }
+            let (result0, result1, result2) = native::linalg::decompositions::lu::lu_unpack(LU_data, LU_pivots,
+                unpack_data, unpack_pivots)?;
+            copy_all_to_out(&[(&result0, P), (&result1, L), (&result2, U)])
+        })
     },
     Meta => {
-        if LU_data.was_resized() || LU_pivots.was_resized() {
-            return kernel(&LU_data.snapshot(), &LU_pivots.snapshot(), unpack_data, unpack_pivots, P, L, U);
-        }
-        ensure_same_device("lu_unpack.out", &[LU_data, LU_pivots, P, L, U])?;
-        let (result0, result1, result2) = native::linalg::lu::lu_unpack(LU_data, LU_pivots, unpack_data,
-            unpack_pivots)?;
-        copy_all_to_out(&[(&result0, P), (&result1, L), (&result2, U)])
+        native::with_linalg!("lu_unpack.out", {
+            if LU_data.was_resized() || LU_pivots.was_resized() {
+                return kernel(&LU_data.snapshot(), &LU_pivots.snapshot(), unpack_data, unpack_pivots, P, L, U);
+            }
+            ensure_same_device("lu_unpack.out", &[LU_data, LU_pivots, P, L, U])?;
+            let (result0, result1, result2) = native::linalg::decompositions::lu::lu_unpack(LU_data, LU_pivots,
+                unpack_data, unpack_pivots)?;
+            copy_all_to_out(&[(&result0, P), (&result1, L), (&result2, U)])
+        })
     },
 }
 
@@ -130,17 +156,21 @@ operator! {
         linalg_lu_solve(LU: &Tensor, pivots: &Tensor, B: &Tensor, left: bool, adjoint: bool) -> Tensor, by [LU,
         pivots, B];
     Cpu => {
-        if LU.was_resized() || pivots.was_resized() || B.was_resized() {
-            return kernel(&LU.snapshot(), &pivots.snapshot(), &B.snapshot(), left, adjoint);
-        }
-        native::linalg::lu::linalg_lu_solve(LU, pivots, B, left, adjoint)
+        native::with_linalg!("linalg_lu_solve", {
+            if LU.was_resized() || pivots.was_resized() || B.was_resized() {
+                return kernel(&LU.snapshot(), &pivots.snapshot(), &B.snapshot(), left, adjoint);
+            }
+            native::linalg::decompositions::lu::linalg_lu_solve(LU, pivots, B, left, adjoint)
+        })
     },
     Meta => {
-        if LU.was_resized() || pivots.was_resized() || B.was_resized() {
-            return kernel(&LU.snapshot(), &pivots.snapshot(), &B.snapshot(), left, adjoint);
-        }
-        ensure_same_device("linalg_lu_solve", &[LU, pivots, B])?;
-        native::linalg::lu::linalg_lu_solve(LU, pivots, B, left, adjoint)
+        native::with_linalg!("linalg_lu_solve", {
+            if LU.was_resized() || pivots.was_resized() || B.was_resized() {
+                return kernel(&LU.snapshot(), &pivots.snapshot(), &B.snapshot(), left, adjoint);
+            }
+            ensure_same_device("linalg_lu_solve", &[LU, pivots, B])?;
+            native::linalg::decompositions::lu::linalg_lu_solve(LU, pivots, B, left, adjoint)
+        })
     },
 }
 
@@ -150,19 +180,23 @@ operator! {
         linalg_lu_solve_out(LU: &Tensor, pivots: &Tensor, B: &Tensor, left: bool, adjoint: bool, out: &Tensor) -> (),
         by [LU, pivots, B, out];
     Cpu => {
-        if LU.was_resized() || pivots.was_resized() || B.was_resized() {
-            return kernel(&LU.snapshot(), &pivots.snapshot(), &B.snapshot(), left, adjoint, out);
-        }
-        let result = native::linalg::lu::linalg_lu_solve(LU, pivots, B, left, adjoint)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_lu_solve.out", {
+            if LU.was_resized() || pivots.was_resized() || B.was_resized() {
+                return kernel(&LU.snapshot(), &pivots.snapshot(), &B.snapshot(), left, adjoint, out);
+            }
+            let result = native::linalg::decompositions::lu::linalg_lu_solve(LU, pivots, B, left, adjoint)?;
+            copy_to_out(&result, out)
+        })
     },
     Meta => {
-        if LU.was_resized() || pivots.was_resized() || B.was_resized() {
-            return kernel(&LU.snapshot(), &pivots.snapshot(), &B.snapshot(), left, adjoint, out);
-        }
-        ensure_same_device("linalg_lu_solve.out", &[LU, pivots, B, out])?;
-        let result = native::linalg::lu::linalg_lu_solve(LU, pivots, B, left, adjoint)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_lu_solve.out", {
+            if LU.was_resized() || pivots.was_resized() || B.was_resized() {
+                return kernel(&LU.snapshot(), &pivots.snapshot(), &B.snapshot(), left, adjoint, out);
+            }
+            ensure_same_device("linalg_lu_solve.out", &[LU, pivots, B, out])?;
+            let result = native::linalg::decompositions::lu::linalg_lu_solve(LU, pivots, B, left, adjoint)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
@@ -170,7 +204,8 @@ operator! {
     /// `linalg_lu_solve` with the right side first.
     LU_SOLVE: "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", lu_solve(self_: &Tensor,
         LU_data: &Tensor, LU_pivots: &Tensor) -> Tensor, by [self_, LU_data, LU_pivots];
-    CompositeImplicitAutograd => native::linalg::lu::lu_solve(self_, LU_data, LU_pivots),
+    CompositeImplicitAutograd => native::with_linalg!("lu_solve", native::linalg::decompositions::lu::lu_solve(self_,
+        LU_data, LU_pivots)),
 }
 
 operator! {
@@ -179,7 +214,9 @@ operator! {
         lu_solve_out(self_: &Tensor, LU_data: &Tensor, LU_pivots: &Tensor, out: &Tensor) -> (), by [self_, LU_data,
         LU_pivots, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::lu::lu_solve(self_, LU_data, LU_pivots)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("lu_solve.out", {
+            let result = native::linalg::decompositions::lu::lu_solve(self_, LU_data, LU_pivots)?;
+            copy_to_out(&result, out)
+        })
     },
 }

@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::qr`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
@@ -11,16 +13,20 @@ operator! {
     /// A QR factorization as LAPACK's geqrf returns it: R, the vectors of the Householder reflectors below its diagonal, and `tau`.
     GEQRF: "geqrf(Tensor self) -> (Tensor a, Tensor tau)", geqrf(self_: &Tensor) -> (Tensor, Tensor), by [self_];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot());
-        }
-        native::linalg::qr::geqrf(self_)
+        native::with_linalg!("geqrf", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot());
+            }
+            native::linalg::decompositions::qr::geqrf(self_)
+        })
     },
     Meta => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot());
-        }
-        native::linalg::qr::geqrf(self_)
+        native::with_linalg!("geqrf", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot());
+            }
+            native::linalg::decompositions::qr::geqrf(self_)
+        })
     },
 }
 
@@ -29,18 +35,22 @@ operator! {
     GEQRF_A: "geqrf.a(Tensor self, *, Tensor(a!) a, Tensor(b!) tau) -> (Tensor(a!) a, Tensor(b!) tau)",
         geqrf_a(self_: &Tensor, a: &Tensor, tau: &Tensor) -> (), by [self_, a, tau];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), a, tau);
-        }
-        let (result0, result1) = native::linalg::qr::geqrf(self_)?;
-        copy_all_to_out(&[(&result0, a), (&result1, tau)])
+        native::with_linalg!("geqrf.a", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), a, tau);
+            }
+            let (result0, result1) = native::linalg::decompositions::qr::geqrf(self_)?;
+            copy_all_to_out(&[(&result0, a), (&result1, tau)])
+        })
     },
     Meta => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), a, tau);
-        }
-        let (result0, result1) = native::linalg::qr::geqrf(self_)?;
-        copy_all_to_out(&[(&result0, a), (&result1, tau)])
+        native::with_linalg!("geqrf.a", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), a, tau);
+            }
+            let (result0, result1) = native::linalg::decompositions::qr::geqrf(self_)?;
+            copy_all_to_out(&[(&result0, a), (&result1, tau)])
+        })
     },
 }
 
@@ -49,17 +59,21 @@ operator! {
     LINALG_HOUSEHOLDER_PRODUCT: "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
         linalg_householder_product(input: &Tensor, tau: &Tensor) -> Tensor, by [input, tau];
     Cpu => {
-        if input.was_resized() || tau.was_resized() {
-            return kernel(&input.snapshot(), &tau.snapshot());
-        }
-        native::linalg::qr::linalg_householder_product(input, tau)
+        native::with_linalg!("linalg_householder_product", {
+            if input.was_resized() || tau.was_resized() {
+                return kernel(&input.snapshot(), &tau.snapshot());
+            }
+            native::linalg::decompositions::qr::linalg_householder_product(input, tau)
+        })
     },
     Meta => {
-        if input.was_resized() || tau.was_resized() {
-            return kernel(&input.snapshot(), &tau.snapshot());
-        }
-        ensure_same_device("linalg_householder_product", &[input, tau])?;
-        native::linalg::qr::linalg_householder_product(input, tau)
+        native::with_linalg!("linalg_householder_product", {
+            if input.was_resized() || tau.was_resized() {
+                return kernel(&input.snapshot(), &tau.snapshot());
+            }
+            ensure_same_device("linalg_householder_product", &[input, tau])?;
+            native::linalg::decompositions::qr::linalg_householder_product(input, tau)
+        })
     },
 }
 
@@ -68,19 +82,23 @@ operator! {
     LINALG_HOUSEHOLDER_PRODUCT_OUT: "linalg_householder_product.out(Tensor input, Tensor tau, *, Tensor(a!) out) -> Tensor(a!)",
         linalg_householder_product_out(input: &Tensor, tau: &Tensor, out: &Tensor) -> (), by [input, tau, out];
     Cpu => {
-        if input.was_resized() || tau.was_resized() {
-            return kernel(&input.snapshot(), &tau.snapshot(), out);
-        }
-        let result = native::linalg::qr::linalg_householder_product(input, tau)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_householder_product.out", {
+            if input.was_resized() || tau.was_resized() {
+                return kernel(&input.snapshot(), &tau.snapshot(), out);
+            }
+            let result = native::linalg::decompositions::qr::linalg_householder_product(input, tau)?;
+            copy_to_out(&result, out)
+        })
     },
     Meta => {
-        if input.was_resized() || tau.was_resized() {
-            return kernel(&input.snapshot(), &tau.snapshot(), out);
-        }
-        ensure_same_device("linalg_householder_product.out", &[input, tau, out])?;
-        let result = native::linalg::qr::linalg_householder_product(input, tau)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_householder_product.out", {
+            if input.was_resized() || tau.was_resized() {
+                return kernel(&input.snapshot(), &tau.snapshot(), out);
+            }
+            ensure_same_device("linalg_householder_product.out", &[input, tau, out])?;
+            let result = native::linalg::decompositions::qr::linalg_householder_product(input, tau)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
@@ -88,7 +106,8 @@ operator! {
     /// As `linalg_householder_product`.
     ORGQR: "orgqr(Tensor self, Tensor input2) -> Tensor", orgqr(self_: &Tensor, input2: &Tensor) -> Tensor, by [self_,
         input2];
-    CompositeImplicitAutograd => native::linalg::qr::orgqr(self_, input2),
+    CompositeImplicitAutograd => native::with_linalg!("orgqr", native::linalg::decompositions::qr::orgqr(self_,
+        input2)),
 }
 
 operator! {
@@ -96,8 +115,10 @@ operator! {
     ORGQR_OUT: "orgqr.out(Tensor self, Tensor input2, *, Tensor(a!) out) -> Tensor(a!)", orgqr_out(self_: &Tensor,
         input2: &Tensor, out: &Tensor) -> (), by [self_, input2, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::qr::orgqr(self_, input2)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("orgqr.out", {
+            let result = native::linalg::decompositions::qr::orgqr(self_, input2)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
@@ -107,17 +128,21 @@ operator! {
         ormqr(self_: &Tensor, input2: &Tensor, input3: &Tensor, left: bool, transpose: bool) -> Tensor, by [self_,
         input2, input3];
     Cpu => {
-        if self_.was_resized() || input2.was_resized() || input3.was_resized() {
-            return kernel(&self_.snapshot(), &input2.snapshot(), &input3.snapshot(), left, transpose);
-        }
-        native::linalg::qr::ormqr(self_, input2, input3, left, transpose)
+        native::with_linalg!("ormqr", {
+            if self_.was_resized() || input2.was_resized() || input3.was_resized() {
+                return kernel(&self_.snapshot(), &input2.snapshot(), &input3.snapshot(), left, transpose);
+            }
+            native::linalg::decompositions::qr::ormqr(self_, input2, input3, left, transpose)
+        })
     },
     Meta => {
-        if self_.was_resized() || input2.was_resized() || input3.was_resized() {
-            return kernel(&self_.snapshot(), &input2.snapshot(), &input3.snapshot(), left, transpose);
-        }
-        ensure_same_device("ormqr", &[self_, input2, input3])?;
-        native::linalg::qr::ormqr(self_, input2, input3, left, transpose)
+        native::with_linalg!("ormqr", {
+            if self_.was_resized() || input2.was_resized() || input3.was_resized() {
+                return kernel(&self_.snapshot(), &input2.snapshot(), &input3.snapshot(), left, transpose);
+            }
+            ensure_same_device("ormqr", &[self_, input2, input3])?;
+            native::linalg::decompositions::qr::ormqr(self_, input2, input3, left, transpose)
+        })
     },
 }
 
@@ -127,19 +152,23 @@ operator! {
         ormqr_out(self_: &Tensor, input2: &Tensor, input3: &Tensor, left: bool, transpose: bool, out: &Tensor) -> (),
         by [self_, input2, input3, out];
     Cpu => {
-        if self_.was_resized() || input2.was_resized() || input3.was_resized() {
-            return kernel(&self_.snapshot(), &input2.snapshot(), &input3.snapshot(), left, transpose, out);
-        }
-        let result = native::linalg::qr::ormqr(self_, input2, input3, left, transpose)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("ormqr.out", {
+            if self_.was_resized() || input2.was_resized() || input3.was_resized() {
+                return kernel(&self_.snapshot(), &input2.snapshot(), &input3.snapshot(), left, transpose, out);
+            }
+            let result = native::linalg::decompositions::qr::ormqr(self_, input2, input3, left, transpose)?;
+            copy_to_out(&result, out)
+        })
     },
     Meta => {
-        if self_.was_resized() || input2.was_resized() || input3.was_resized() {
-            return kernel(&self_.snapshot(), &input2.snapshot(), &input3.snapshot(), left, transpose, out);
-        }
-        ensure_same_device("ormqr.out", &[self_, input2, input3, out])?;
-        let result = native::linalg::qr::ormqr(self_, input2, input3, left, transpose)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("ormqr.out", {
+            if self_.was_resized() || input2.was_resized() || input3.was_resized() {
+                return kernel(&self_.snapshot(), &input2.snapshot(), &input3.snapshot(), left, transpose, out);
+            }
+            ensure_same_device("ormqr.out", &[self_, input2, input3, out])?;
+            let result = native::linalg::decompositions::qr::ormqr(self_, input2, input3, left, transpose)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
@@ -148,16 +177,20 @@ operator! {
     LINALG_QR: "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)", linalg_qr(A: &Tensor,
         mode: &str) -> (Tensor, Tensor), by [A];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), mode);
-        }
-        native::linalg::qr::linalg_qr(A, mode)
+        native::with_linalg!("linalg_qr", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), mode);
+            }
+            native::linalg::decompositions::qr::linalg_qr(A, mode)
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), mode);
-        }
-        native::linalg::qr::linalg_qr(A, mode)
+        native::with_linalg!("linalg_qr", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), mode);
+            }
+            native::linalg::decompositions::qr::linalg_qr(A, mode)
+        })
     },
 }
 
@@ -166,18 +199,22 @@ operator! {
     LINALG_QR_OUT: "linalg_qr.out(Tensor A, str mode='reduced', *, Tensor(a!) Q, Tensor(b!) R) -> (Tensor(a!) Q, Tensor(b!) R)",
         linalg_qr_out(A: &Tensor, mode: &str, Q: &Tensor, R: &Tensor) -> (), by [A, Q, R];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), mode, Q, R);
-        }
-        let (result0, result1) = native::linalg::qr::linalg_qr(A, mode)?;
-        copy_all_to_out(&[(&result0, Q), (&result1, R)])
+        native::with_linalg!("linalg_qr.out", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), mode, Q, R);
+            }
+            let (result0, result1) = native::linalg::decompositions::qr::linalg_qr(A, mode)?;
+            copy_all_to_out(&[(&result0, Q), (&result1, R)])
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), mode, Q, R);
-        }
-        let (result0, result1) = native::linalg::qr::linalg_qr(A, mode)?;
-        copy_all_to_out(&[(&result0, Q), (&result1, R)])
+        native::with_linalg!("linalg_qr.out", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), mode, Q, R);
+            }
+            let (result0, result1) = native::linalg::decompositions::qr::linalg_qr(A, mode)?;
+            copy_all_to_out(&[(&result0, Q), (&result1, R)])
+        })
     },
 }
 
@@ -185,7 +222,7 @@ operator! {
     /// `linalg_qr`, reduced if `some`, else complete.
     QR: "qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", qr(self_: &Tensor, some: bool) -> (Tensor, Tensor),
         by [self_];
-    CompositeImplicitAutograd => native::linalg::qr::qr(self_, some),
+    CompositeImplicitAutograd => native::with_linalg!("qr", native::linalg::decompositions::qr::qr(self_, some)),
 }
 
 operator! {
@@ -193,7 +230,9 @@ operator! {
     QR_Q: "qr.Q(Tensor self, bool some=True, *, Tensor(a!) Q, Tensor(b!) R) -> (Tensor(a!) Q, Tensor(b!) R)",
         qr_q(self_: &Tensor, some: bool, Q: &Tensor, R: &Tensor) -> (), by [self_, Q, R];
     CompositeImplicitAutograd => {
-        let (result0, result1) = native::linalg::qr::qr(self_, some)?;
-        copy_all_to_out(&[(&result0, Q), (&result1, R)])
+        native::with_linalg!("qr.Q", {
+            let (result0, result1) = native::linalg::decompositions::qr::qr(self_, some)?;
+            copy_all_to_out(&[(&result0, Q), (&result1, R)])
+        })
     },
 }

@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::solve`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
@@ -13,17 +15,21 @@ operator! {
         linalg_solve_triangular(self_: &Tensor, B: &Tensor, upper: bool, left: bool, unitriangular: bool) -> Tensor,
         by [self_, B];
     Cpu => {
-        if self_.was_resized() || B.was_resized() {
-            return kernel(&self_.snapshot(), &B.snapshot(), upper, left, unitriangular);
-        }
-        native::linalg::solve::linalg_solve_triangular(self_, B, upper, left, unitriangular)
+        native::with_linalg!("linalg_solve_triangular", {
+            if self_.was_resized() || B.was_resized() {
+                return kernel(&self_.snapshot(), &B.snapshot(), upper, left, unitriangular);
+            }
+            native::linalg::decompositions::solve::linalg_solve_triangular(self_, B, upper, left, unitriangular)
+        })
     },
     Meta => {
-        if self_.was_resized() || B.was_resized() {
-            return kernel(&self_.snapshot(), &B.snapshot(), upper, left, unitriangular);
-        }
-        ensure_same_device("linalg_solve_triangular", &[self_, B])?;
-        native::linalg::solve::linalg_solve_triangular(self_, B, upper, left, unitriangular)
+        native::with_linalg!("linalg_solve_triangular", {
+            if self_.was_resized() || B.was_resized() {
+                return kernel(&self_.snapshot(), &B.snapshot(), upper, left, unitriangular);
+            }
+            ensure_same_device("linalg_solve_triangular", &[self_, B])?;
+            native::linalg::decompositions::solve::linalg_solve_triangular(self_, B, upper, left, unitriangular)
+        })
     },
 }
 
@@ -33,19 +39,25 @@ operator! {
         linalg_solve_triangular_out(self_: &Tensor, B: &Tensor, upper: bool, left: bool, unitriangular: bool,
         out: &Tensor) -> (), by [self_, B, out];
     Cpu => {
-        if self_.was_resized() || B.was_resized() {
-            return kernel(&self_.snapshot(), &B.snapshot(), upper, left, unitriangular, out);
-        }
-        let result = native::linalg::solve::linalg_solve_triangular(self_, B, upper, left, unitriangular)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_solve_triangular.out", {
+            if self_.was_resized() || B.was_resized() {
+                return kernel(&self_.snapshot(), &B.snapshot(), upper, left, unitriangular, out);
+            }
+            let result = native::linalg::decompositions::solve::linalg_solve_triangular(self_, B, upper, left,
+                unitriangular)?;
+            copy_to_out(&result, out)
+        })
     },
     Meta => {
-        if self_.was_resized() || B.was_resized() {
-            return kernel(&self_.snapshot(), &B.snapshot(), upper, left, unitriangular, out);
-        }
-        ensure_same_device("linalg_solve_triangular.out", &[self_, B, out])?;
-        let result = native::linalg::solve::linalg_solve_triangular(self_, B, upper, left, unitriangular)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_solve_triangular.out", {
+            if self_.was_resized() || B.was_resized() {
+                return kernel(&self_.snapshot(), &B.snapshot(), upper, left, unitriangular, out);
+            }
+            ensure_same_device("linalg_solve_triangular.out", &[self_, B, out])?;
+            let result = native::linalg::decompositions::solve::linalg_solve_triangular(self_, B, upper, left,
+                unitriangular)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
@@ -54,7 +66,8 @@ operator! {
     TRIANGULAR_SOLVE: "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
         triangular_solve(self_: &Tensor, A: &Tensor, upper: bool, transpose: bool, unitriangular: bool) -> (Tensor,
         Tensor), by [self_, A];
-    CompositeImplicitAutograd => native::linalg::solve::triangular_solve(self_, A, upper, transpose, unitriangular),
+    CompositeImplicitAutograd => native::with_linalg!("triangular_solve",
+        native::linalg::decompositions::solve::triangular_solve(self_, A, upper, transpose, unitriangular)),
 }
 
 operator! {
@@ -63,8 +76,11 @@ operator! {
         triangular_solve_x(self_: &Tensor, A: &Tensor, upper: bool, transpose: bool, unitriangular: bool,
         solution: &Tensor, cloned_coefficient: &Tensor) -> (), by [self_, A, solution, cloned_coefficient];
     CompositeImplicitAutograd => {
-        let (result0, result1) = native::linalg::solve::triangular_solve(self_, A, upper, transpose, unitriangular)?;
-        copy_all_to_out(&[(&result0, solution), (&result1, cloned_coefficient)])
+        native::with_linalg!("triangular_solve.X", {
+            let (result0, result1) = native::linalg::decompositions::solve::triangular_solve(self_, A, upper,
+                transpose, unitriangular)?;
+            copy_all_to_out(&[(&result0, solution), (&result1, cloned_coefficient)])
+        })
     },
 }
 
@@ -74,17 +90,21 @@ operator! {
         _linalg_solve_ex(A: &Tensor, B: &Tensor, left: bool, check_errors: bool) -> (Tensor, Tensor, Tensor, Tensor),
         by [A, B];
     Cpu => {
-        if A.was_resized() || B.was_resized() {
-            return kernel(&A.snapshot(), &B.snapshot(), left, check_errors);
-        }
-        native::linalg::solve::_linalg_solve_ex(A, B, left, check_errors)
+        native::with_linalg!("_linalg_solve_ex", {
+            if A.was_resized() || B.was_resized() {
+                return kernel(&A.snapshot(), &B.snapshot(), left, check_errors);
+            }
+            native::linalg::decompositions::solve::_linalg_solve_ex(A, B, left, check_errors)
+        })
     },
     Meta => {
-        if A.was_resized() || B.was_resized() {
-            return kernel(&A.snapshot(), &B.snapshot(), left, check_errors);
-        }
-        ensure_same_device("_linalg_solve_ex", &[A, B])?;
-        native::linalg::solve::_linalg_solve_ex(A, B, left, check_errors)
+        native::with_linalg!("_linalg_solve_ex", {
+            if A.was_resized() || B.was_resized() {
+                return kernel(&A.snapshot(), &B.snapshot(), left, check_errors);
+            }
+            ensure_same_device("_linalg_solve_ex", &[A, B])?;
+            native::linalg::decompositions::solve::_linalg_solve_ex(A, B, left, check_errors)
+        })
     },
 }
 
@@ -94,19 +114,25 @@ operator! {
         _linalg_solve_ex_result(A: &Tensor, B: &Tensor, left: bool, check_errors: bool, result: &Tensor, LU: &Tensor,
         pivots: &Tensor, info: &Tensor) -> (), by [A, B, result, LU, pivots, info];
     Cpu => {
-        if A.was_resized() || B.was_resized() {
-            return kernel(&A.snapshot(), &B.snapshot(), left, check_errors, result, LU, pivots, info);
-        }
-        let (result0, result1, result2, result3) = native::linalg::solve::_linalg_solve_ex(A, B, left, check_errors)?;
-        copy_all_to_out(&[(&result0, result), (&result1, LU), (&result2, pivots), (&result3, info)])
+        native::with_linalg!("_linalg_solve_ex.result", {
+            if A.was_resized() || B.was_resized() {
+                return kernel(&A.snapshot(), &B.snapshot(), left, check_errors, result, LU, pivots, info);
+            }
+            let (result0, result1, result2, result3) = native::linalg::decompositions::solve::_linalg_solve_ex(A, B,
+                left, check_errors)?;
+            copy_all_to_out(&[(&result0, result), (&result1, LU), (&result2, pivots), (&result3, info)])
+        })
     },
     Meta => {
-        if A.was_resized() || B.was_resized() {
-            return kernel(&A.snapshot(), &B.snapshot(), left, check_errors, result, LU, pivots, info);
-        }
-        ensure_same_device("_linalg_solve_ex.result", &[A, B, result, LU, pivots, info])?;
-        let (result0, result1, result2, result3) = native::linalg::solve::_linalg_solve_ex(A, B, left, check_errors)?;
-        copy_all_to_out(&[(&result0, result), (&result1, LU), (&result2, pivots), (&result3, info)])
+        native::with_linalg!("_linalg_solve_ex.result", {
+            if A.was_resized() || B.was_resized() {
+                return kernel(&A.snapshot(), &B.snapshot(), left, check_errors, result, LU, pivots, info);
+            }
+            ensure_same_device("_linalg_solve_ex.result", &[A, B, result, LU, pivots, info])?;
+            let (result0, result1, result2, result3) = native::linalg::decompositions::solve::_linalg_solve_ex(A, B,
+                left, check_errors)?;
+            copy_all_to_out(&[(&result0, result), (&result1, LU), (&result2, pivots), (&result3, info)])
+        })
     },
 }
 
@@ -114,7 +140,8 @@ operator! {
     /// The solution of `A X = B`, and LAPACK's `info`, which is the number of the first zero pivot or 0.
     LINALG_SOLVE_EX: "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
         linalg_solve_ex(A: &Tensor, B: &Tensor, left: bool, check_errors: bool) -> (Tensor, Tensor), by [A, B];
-    CompositeImplicitAutograd => native::linalg::solve::linalg_solve_ex(A, B, left, check_errors),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_solve_ex",
+        native::linalg::decompositions::solve::linalg_solve_ex(A, B, left, check_errors)),
 }
 
 operator! {
@@ -123,8 +150,11 @@ operator! {
         linalg_solve_ex_out(A: &Tensor, B: &Tensor, left: bool, check_errors: bool, result: &Tensor,
         info: &Tensor) -> (), by [A, B, result, info];
     CompositeImplicitAutograd => {
-        let (result0, result1) = native::linalg::solve::linalg_solve_ex(A, B, left, check_errors)?;
-        copy_all_to_out(&[(&result0, result), (&result1, info)])
+        native::with_linalg!("linalg_solve_ex.out", {
+            let (result0, result1) = native::linalg::decompositions::solve::linalg_solve_ex(A, B, left,
+                check_errors)?;
+            copy_all_to_out(&[(&result0, result), (&result1, info)])
+        })
     },
 }
 
@@ -132,7 +162,8 @@ operator! {
     /// The solution of `A X = B`, or of `X A = B` unless `left`.
     LINALG_SOLVE: "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", linalg_solve(A: &Tensor,
         B: &Tensor, left: bool) -> Tensor, by [A, B];
-    CompositeImplicitAutograd => native::linalg::solve::linalg_solve(A, B, left),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_solve",
+        native::linalg::decompositions::solve::linalg_solve(A, B, left)),
 }
 
 operator! {
@@ -140,7 +171,9 @@ operator! {
     LINALG_SOLVE_OUT: "linalg_solve.out(Tensor A, Tensor B, *, bool left=True, Tensor(a!) out) -> Tensor(a!)",
         linalg_solve_out(A: &Tensor, B: &Tensor, left: bool, out: &Tensor) -> (), by [A, B, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::solve::linalg_solve(A, B, left)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_solve.out", {
+            let result = native::linalg::decompositions::solve::linalg_solve(A, B, left)?;
+            copy_to_out(&result, out)
+        })
     },
 }

@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::svd`.
 
+#![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
@@ -13,16 +15,20 @@ operator! {
         _linalg_svd(A: &Tensor, full_matrices: bool, compute_uv: bool, driver: Option<&str>) -> (Tensor, Tensor,
         Tensor), by [A];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), full_matrices, compute_uv, driver);
-        }
-        native::linalg::svd::_linalg_svd(A, full_matrices, compute_uv, driver)
+        native::with_linalg!("_linalg_svd", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), full_matrices, compute_uv, driver);
+            }
+            native::linalg::decompositions::svd::_linalg_svd(A, full_matrices, compute_uv, driver)
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), full_matrices, compute_uv, driver);
-        }
-        native::linalg::svd::_linalg_svd(A, full_matrices, compute_uv, driver)
+        native::with_linalg!("_linalg_svd", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), full_matrices, compute_uv, driver);
+            }
+            native::linalg::decompositions::svd::_linalg_svd(A, full_matrices, compute_uv, driver)
+        })
     },
 }
 
@@ -32,18 +38,24 @@ operator! {
         _linalg_svd_u(A: &Tensor, full_matrices: bool, compute_uv: bool, driver: Option<&str>, U: &Tensor, S: &Tensor,
         Vh: &Tensor) -> (), by [A, U, S, Vh];
     Cpu => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), full_matrices, compute_uv, driver, U, S, Vh);
-        }
-        let (result0, result1, result2) = native::linalg::svd::_linalg_svd(A, full_matrices, compute_uv, driver)?;
-        copy_all_to_out(&[(&result0, U), (&result1, S), (&result2, Vh)])
+        native::with_linalg!("_linalg_svd.U", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), full_matrices, compute_uv, driver, U, S, Vh);
+            }
+            let (result0, result1, result2) = native::linalg::decompositions::svd::_linalg_svd(A, full_matrices,
+                compute_uv, driver)?;
+            copy_all_to_out(&[(&result0, U), (&result1, S), (&result2, Vh)])
+        })
     },
     Meta => {
-        if A.was_resized() {
-            return kernel(&A.snapshot(), full_matrices, compute_uv, driver, U, S, Vh);
-        }
-        let (result0, result1, result2) = native::linalg::svd::_linalg_svd(A, full_matrices, compute_uv, driver)?;
-        copy_all_to_out(&[(&result0, U), (&result1, S), (&result2, Vh)])
+        native::with_linalg!("_linalg_svd.U", {
+            if A.was_resized() {
+                return kernel(&A.snapshot(), full_matrices, compute_uv, driver, U, S, Vh);
+            }
+            let (result0, result1, result2) = native::linalg::decompositions::svd::_linalg_svd(A, full_matrices,
+                compute_uv, driver)?;
+            copy_all_to_out(&[(&result0, U), (&result1, S), (&result2, Vh)])
+        })
     },
 }
 
@@ -51,7 +63,8 @@ operator! {
     /// `A = U diag(S) Vh`: orthonormal columns, singular values in descending order, orthonormal rows.
     LINALG_SVD: "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
         linalg_svd(A: &Tensor, full_matrices: bool, driver: Option<&str>) -> (Tensor, Tensor, Tensor), by [A];
-    CompositeImplicitAutograd => native::linalg::svd::linalg_svd(A, full_matrices, driver),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_svd", native::linalg::decompositions::svd::linalg_svd(A,
+        full_matrices, driver)),
 }
 
 operator! {
@@ -60,8 +73,11 @@ operator! {
         linalg_svd_u(A: &Tensor, full_matrices: bool, driver: Option<&str>, U: &Tensor, S: &Tensor,
         Vh: &Tensor) -> (), by [A, U, S, Vh];
     CompositeImplicitAutograd => {
-        let (result0, result1, result2) = native::linalg::svd::linalg_svd(A, full_matrices, driver)?;
-        copy_all_to_out(&[(&result0, U), (&result1, S), (&result2, Vh)])
+        native::with_linalg!("linalg_svd.U", {
+            let (result0, result1, result2) = native::linalg::decompositions::svd::linalg_svd(A, full_matrices,
+                driver)?;
+            copy_all_to_out(&[(&result0, U), (&result1, S), (&result2, Vh)])
+        })
     },
 }
 
@@ -69,7 +85,8 @@ operator! {
     /// The singular values of matrices in descending order.
     LINALG_SVDVALS: "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", linalg_svdvals(A: &Tensor,
         driver: Option<&str>) -> Tensor, by [A];
-    CompositeImplicitAutograd => native::linalg::svd::linalg_svdvals(A, driver),
+    CompositeImplicitAutograd => native::with_linalg!("linalg_svdvals",
+        native::linalg::decompositions::svd::linalg_svdvals(A, driver)),
 }
 
 operator! {
@@ -77,8 +94,10 @@ operator! {
     LINALG_SVDVALS_OUT: "linalg_svdvals.out(Tensor A, *, str? driver=None, Tensor(a!) out) -> Tensor(a!)",
         linalg_svdvals_out(A: &Tensor, driver: Option<&str>, out: &Tensor) -> (), by [A, out];
     CompositeImplicitAutograd => {
-        let result = native::linalg::svd::linalg_svdvals(A, driver)?;
-        copy_to_out(&result, out)
+        native::with_linalg!("linalg_svdvals.out", {
+            let result = native::linalg::decompositions::svd::linalg_svdvals(A, driver)?;
+            copy_to_out(&result, out)
+        })
     },
 }
 
@@ -86,7 +105,8 @@ operator! {
     /// `self = U diag(S) V^T`; U and V are square unless `some`, and zeros unless `compute_uv`.
     SVD: "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
         svd(self_: &Tensor, some: bool, compute_uv: bool) -> (Tensor, Tensor, Tensor), by [self_];
-    CompositeImplicitAutograd => native::linalg::svd::svd(self_, some, compute_uv),
+    CompositeImplicitAutograd => native::with_linalg!("svd", native::linalg::decompositions::svd::svd(self_, some,
+        compute_uv)),
 }
 
 operator! {
@@ -95,7 +115,9 @@ operator! {
         svd_u(self_: &Tensor, some: bool, compute_uv: bool, U: &Tensor, S: &Tensor, V: &Tensor) -> (), by [self_, U,
         S, V];
     CompositeImplicitAutograd => {
-        let (result0, result1, result2) = native::linalg::svd::svd(self_, some, compute_uv)?;
-        copy_all_to_out(&[(&result0, U), (&result1, S), (&result2, V)])
+        native::with_linalg!("svd.U", {
+            let (result0, result1, result2) = native::linalg::decompositions::svd::svd(self_, some, compute_uv)?;
+            copy_all_to_out(&[(&result0, U), (&result1, S), (&result2, V)])
+        })
     },
 }

@@ -2,6 +2,8 @@
 
 //! The operators whose kernels are in `native::transforms`.
 
+#![cfg_attr(not(feature = "fft"), allow(unused_imports, reason = "the kernels are left out"))]
+
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
@@ -12,17 +14,21 @@ operator! {
     _FFT_R2C: "_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", _fft_r2c(self_: &Tensor,
         dim: &[i64], normalization: i64, onesided: bool) -> Tensor, by [self_];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), dim, normalization, onesided);
-        }
-        let spec = native::fft::transforms::_fft_r2c_meta(self_, dim, normalization, onesided)?;
-        let out = spec.allocate("_fft_r2c")?;
-        native::fft::transforms::_fft_r2c(self_, dim, normalization, onesided, &out)?;
-        Ok(out)
+        native::with_fft!("_fft_r2c", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), dim, normalization, onesided);
+            }
+            let spec = native::fft::transforms::_fft_r2c_meta(self_, dim, normalization, onesided)?;
+            let out = spec.allocate("_fft_r2c")?;
+            native::fft::transforms::_fft_r2c(self_, dim, normalization, onesided, &out)?;
+            Ok(out)
+        })
     },
     Meta => {
-        let spec = native::fft::transforms::_fft_r2c_meta(self_, dim, normalization, onesided)?;
-        spec.allocate("_fft_r2c")
+        native::with_fft!("_fft_r2c", {
+            let spec = native::fft::transforms::_fft_r2c_meta(self_, dim, normalization, onesided)?;
+            spec.allocate("_fft_r2c")
+        })
     },
 }
 
@@ -32,19 +38,23 @@ operator! {
         _fft_r2c_out(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool, out: &Tensor) -> (), by [self_,
         out];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), dim, normalization, onesided, out);
-        }
-        let spec = native::fft::transforms::_fft_r2c_meta(self_, dim, normalization, onesided)?;
-        let target = spec.for_out("_fft_r2c.out", out, &[self_])?;
-        native::fft::transforms::_fft_r2c(self_, dim, normalization, onesided, target.tensor())?;
-        target.finish(out)
+        native::with_fft!("_fft_r2c.out", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), dim, normalization, onesided, out);
+            }
+            let spec = native::fft::transforms::_fft_r2c_meta(self_, dim, normalization, onesided)?;
+            let target = spec.for_out("_fft_r2c.out", out, &[self_])?;
+            native::fft::transforms::_fft_r2c(self_, dim, normalization, onesided, target.tensor())?;
+            target.finish(out)
+        })
     },
     Meta => {
-        ensure_same_device("_fft_r2c.out", &[self_, out])?;
-        let spec = native::fft::transforms::_fft_r2c_meta(self_, dim, normalization, onesided)?;
-        let target = spec.for_out("_fft_r2c.out", out, &[self_])?;
-        target.finish(out)
+        native::with_fft!("_fft_r2c.out", {
+            ensure_same_device("_fft_r2c.out", &[self_, out])?;
+            let spec = native::fft::transforms::_fft_r2c_meta(self_, dim, normalization, onesided)?;
+            let target = spec.for_out("_fft_r2c.out", out, &[self_])?;
+            target.finish(out)
+        })
     },
 }
 
@@ -53,17 +63,21 @@ operator! {
     _FFT_C2R: "_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
         _fft_c2r(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i64) -> Tensor, by [self_];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), dim, normalization, last_dim_size);
-        }
-        let spec = native::fft::transforms::_fft_c2r_meta(self_, dim, normalization, last_dim_size)?;
-        let out = spec.allocate("_fft_c2r")?;
-        native::fft::transforms::_fft_c2r(self_, dim, normalization, last_dim_size, &out)?;
-        Ok(out)
+        native::with_fft!("_fft_c2r", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), dim, normalization, last_dim_size);
+            }
+            let spec = native::fft::transforms::_fft_c2r_meta(self_, dim, normalization, last_dim_size)?;
+            let out = spec.allocate("_fft_c2r")?;
+            native::fft::transforms::_fft_c2r(self_, dim, normalization, last_dim_size, &out)?;
+            Ok(out)
+        })
     },
     Meta => {
-        let spec = native::fft::transforms::_fft_c2r_meta(self_, dim, normalization, last_dim_size)?;
-        spec.allocate("_fft_c2r")
+        native::with_fft!("_fft_c2r", {
+            let spec = native::fft::transforms::_fft_c2r_meta(self_, dim, normalization, last_dim_size)?;
+            spec.allocate("_fft_c2r")
+        })
     },
 }
 
@@ -73,19 +87,23 @@ operator! {
         _fft_c2r_out(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i64, out: &Tensor) -> (),
         by [self_, out];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), dim, normalization, last_dim_size, out);
-        }
-        let spec = native::fft::transforms::_fft_c2r_meta(self_, dim, normalization, last_dim_size)?;
-        let target = spec.for_out("_fft_c2r.out", out, &[self_])?;
-        native::fft::transforms::_fft_c2r(self_, dim, normalization, last_dim_size, target.tensor())?;
-        target.finish(out)
+        native::with_fft!("_fft_c2r.out", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), dim, normalization, last_dim_size, out);
+            }
+            let spec = native::fft::transforms::_fft_c2r_meta(self_, dim, normalization, last_dim_size)?;
+            let target = spec.for_out("_fft_c2r.out", out, &[self_])?;
+            native::fft::transforms::_fft_c2r(self_, dim, normalization, last_dim_size, target.tensor())?;
+            target.finish(out)
+        })
     },
     Meta => {
-        ensure_same_device("_fft_c2r.out", &[self_, out])?;
-        let spec = native::fft::transforms::_fft_c2r_meta(self_, dim, normalization, last_dim_size)?;
-        let target = spec.for_out("_fft_c2r.out", out, &[self_])?;
-        target.finish(out)
+        native::with_fft!("_fft_c2r.out", {
+            ensure_same_device("_fft_c2r.out", &[self_, out])?;
+            let spec = native::fft::transforms::_fft_c2r_meta(self_, dim, normalization, last_dim_size)?;
+            let target = spec.for_out("_fft_c2r.out", out, &[self_])?;
+            target.finish(out)
+        })
     },
 }
 
@@ -94,17 +112,21 @@ operator! {
     _FFT_C2C: "_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor",
         _fft_c2c(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Tensor, by [self_];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), dim, normalization, forward);
-        }
-        let spec = native::fft::transforms::_fft_c2c_meta(self_, dim, normalization, forward)?;
-        let out = spec.allocate("_fft_c2c")?;
-        native::fft::transforms::_fft_c2c(self_, dim, normalization, forward, &out)?;
-        Ok(out)
+        native::with_fft!("_fft_c2c", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), dim, normalization, forward);
+            }
+            let spec = native::fft::transforms::_fft_c2c_meta(self_, dim, normalization, forward)?;
+            let out = spec.allocate("_fft_c2c")?;
+            native::fft::transforms::_fft_c2c(self_, dim, normalization, forward, &out)?;
+            Ok(out)
+        })
     },
     Meta => {
-        let spec = native::fft::transforms::_fft_c2c_meta(self_, dim, normalization, forward)?;
-        spec.allocate("_fft_c2c")
+        native::with_fft!("_fft_c2c", {
+            let spec = native::fft::transforms::_fft_c2c_meta(self_, dim, normalization, forward)?;
+            spec.allocate("_fft_c2c")
+        })
     },
 }
 
@@ -114,18 +136,22 @@ operator! {
         _fft_c2c_out(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool, out: &Tensor) -> (), by [self_,
         out];
     Cpu => {
-        if self_.was_resized() {
-            return kernel(&self_.snapshot(), dim, normalization, forward, out);
-        }
-        let spec = native::fft::transforms::_fft_c2c_meta(self_, dim, normalization, forward)?;
-        let target = spec.for_out("_fft_c2c.out", out, &[self_])?;
-        native::fft::transforms::_fft_c2c(self_, dim, normalization, forward, target.tensor())?;
-        target.finish(out)
+        native::with_fft!("_fft_c2c.out", {
+            if self_.was_resized() {
+                return kernel(&self_.snapshot(), dim, normalization, forward, out);
+            }
+            let spec = native::fft::transforms::_fft_c2c_meta(self_, dim, normalization, forward)?;
+            let target = spec.for_out("_fft_c2c.out", out, &[self_])?;
+            native::fft::transforms::_fft_c2c(self_, dim, normalization, forward, target.tensor())?;
+            target.finish(out)
+        })
     },
     Meta => {
-        ensure_same_device("_fft_c2c.out", &[self_, out])?;
-        let spec = native::fft::transforms::_fft_c2c_meta(self_, dim, normalization, forward)?;
-        let target = spec.for_out("_fft_c2c.out", out, &[self_])?;
-        target.finish(out)
+        native::with_fft!("_fft_c2c.out", {
+            ensure_same_device("_fft_c2c.out", &[self_, out])?;
+            let spec = native::fft::transforms::_fft_c2c_meta(self_, dim, normalization, forward)?;
+            let target = spec.for_out("_fft_c2c.out", out, &[self_])?;
+            target.finish(out)
+        })
     },
 }

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 const COLUMNS: usize = 1024;
 /// Rows folded into the row of accumulators of the first level before that is combined with the second level.
 const LEVEL: usize = 64;
-/// Rows of a task.
+/// Rows of a task, where those that are packed count as one.
 const ROWS: usize = 16 * LEVEL;
 /// Rows converted at a time.
 const TILE_ROWS: usize = 8;
@@ -76,9 +76,8 @@ pub(super) struct Plan<'r> {
     /// Words filled with the identity.
     identity: Words,
     columns: usize,
-    /// Rows that are folded as one, a divisor of [`ROWS`].
+    /// Rows that are folded as one.
     packed: usize,
-    chunks: usize,
 }
 
 /// A task: the columns of one strip, the rows of one chunk.
@@ -93,8 +92,7 @@ impl<'r> Plan<'r> {
         let columns = columns(reduction);
         // SAFETY: a fold's accumulators are of the type of its elements.
         let identity = unsafe { fold.identity().repeated(source.size()) };
-        let chunks = reduction.count().div_ceil(ROWS);
-        Plan { reduction, source, fold, identity, columns, packed: 1, chunks }
+        Plan { reduction, source, fold, identity, columns, packed: 1 }
     }
 
     /// Words filled with the identity.
@@ -121,14 +119,19 @@ impl<'r> Plan<'r> {
         self.reduction.outputs() / self.columns * self.columns.div_ceil(COLUMNS)
     }
 
+    /// Rows of a task.
+    fn rows(&self) -> usize {
+        ROWS * self.packed
+    }
+
     /// Chunks of rows of each strip.
     pub(super) fn chunks(&self) -> usize {
-        self.chunks
+        self.reduction.count().div_ceil(self.rows())
     }
 
     /// The smallest number of tasks of a thread.
     pub(super) fn grain(&self) -> usize {
-        (GRAIN / (self.width() * self.reduction.count().min(ROWS))).max(1)
+        (GRAIN / (COLUMNS.min(self.columns) * self.reduction.count().min(self.rows()))).max(1)
     }
 
     /// Elements of the widest row that is folded.
@@ -142,12 +145,12 @@ impl<'r> Plan<'r> {
     }
 
     pub(super) fn task(&self, index: usize) -> Task {
-        Task { strip: index / self.chunks, chunk: index % self.chunks }
+        Task { strip: index / self.chunks(), chunk: index % self.chunks() }
     }
 
     /// The number of a task's first row.
     pub(super) fn first_row(&self, task: &Task) -> usize {
-        task.chunk * ROWS
+        task.chunk * self.rows()
     }
 
     /// The offsets of a strip's first column, and how many there are.
@@ -162,7 +165,7 @@ impl<'r> Plan<'r> {
 /// Folds rows into `to`.
 pub(super) fn fold_outer(reduction: &Reduction, source: Source, to: *mut u8, fold: &dyn AnyFold) {
     let plan = Plan { packed: rows_packed(reduction), ..Plan::new(reduction, source, fold) };
-    let (strips, chunks, grain) = (plan.strips(), plan.chunks, plan.grain());
+    let (strips, chunks, grain) = (plan.strips(), plan.chunks(), plan.grain());
     let to = Shared(to);
     if chunks == 1 {
         parallel_for(0..strips, grain, |range| {
@@ -255,7 +258,7 @@ impl<'r> Rows<'r> {
         let (offset, _, n) = self.plan.strip(task.strip);
         let (reduction, packed) = (self.plan.reduction, self.plan.packed);
         let start = self.plan.first_row(task);
-        let end = reduction.count().min(start + ROWS);
+        let end = reduction.count().min(start + self.plan.rows());
         let whole = end - (end - start) % packed;
         let mut counter = DimCounter::new(&reduction.reduced, start);
         let mut addresses = [std::ptr::null(); LEVEL];

@@ -21,6 +21,7 @@ pub(super) fn normalization(name: &str, norm: Option<&str>, forward: bool) -> Re
 }
 
 /// The factor of a normalization for so many elements.
+#[cfg(feature = "fft")]
 pub(super) fn factor(name: &str, normalization: i64, count: i64) -> Result<f64> {
     match normalization {
         NONE => Ok(1.0),

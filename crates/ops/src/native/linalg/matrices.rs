@@ -6,7 +6,6 @@ use crate::parallel::parallel_for;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, error, shape};
-use flambeau_linalg::Failure;
 use std::sync::{Mutex, PoisonError};
 
 /// Checks that a tensor has matrices as its last two dimensions, and returns their sizes.
@@ -188,17 +187,8 @@ pub(super) fn for_each_matrix<I: Send>(items: impl Iterator<Item = I>, work: usi
     });
 }
 
-/// The `info` of a decomposition that iterates: LAPACK's for numbers that are not finite, or how many values were not found.
-pub(super) fn info_of(result: Result<(), Failure>) -> i32 {
-    match result {
-        Ok(()) => 0,
-        Err(Failure::NotFinite) => NOT_FINITE,
-        Err(Failure::NotConverged(count)) => count as i32,
-    }
-}
-
 /// The number of LAPACK's argument that holds the matrix, negated.
-const NOT_FINITE: i32 = -4;
+pub(super) const NOT_FINITE: i32 = -4;
 
 /// What a positive `info` means.
 #[derive(Clone, Copy)]

@@ -1,10 +1,11 @@
 //! Eigenvalues and eigenvectors of any square matrices.
 
-use super::matrices::{
-    Problem, batch_sizes, columns_as, ensure_float, ensure_solved, for_each_matrix, in_type, info_of, new,
+use super::info_of;
+use crate::native::guarded_slices::with_slices;
+use crate::native::linalg::matrices::{
+    Problem, batch_sizes, columns_as, ensure_float, ensure_solved, for_each_matrix, in_type, new,
     new_columns, square_size, widest, with_sizes,
 };
-use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, ops};
 use bytemuck::Pod;
 use flambeau_core::{Complex, Result, ScalarType};

@@ -1,8 +1,8 @@
 //! Determinants and their logarithms.
 
 use super::lu::factor;
-use super::matrices::{batch_sizes, ensure_float, new, square_size};
 use crate::native::guarded_slices::with_slices;
+use crate::native::linalg::matrices::{batch_sizes, ensure_float, new, square_size};
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Complex, Result, Scalar};
 use flambeau_linalg::Field;

@@ -1,10 +1,10 @@
 //! LU factorizations, their factors as matrices, and systems solved with them.
 
-use super::matrices::{
+use crate::native::guarded_slices::with_slices;
+use crate::native::linalg::matrices::{
     Problem, batch_sizes, broadcast_batches, columns_of, ensure_alike, ensure_float, ensure_solved,
     for_each_matrix, matrix_sizes, new, new_columns, rows_of, square_size, with_sizes,
 };
-use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
 use flambeau_linalg::{Field, InLanes, System, batch_length, lu_batch, solve_factored_batch};
@@ -112,7 +112,7 @@ fn check_pivots(name: &str, factors: &Tensor, pivots: &Tensor, count: i64) -> Re
         got = format_args!("{:?}", pivots.sizes()),
         "Expected the pivots to be of sizes {expected} but got {got}"
     );
-    super::matmul::ensure_same_device(name, factors, &[pivots])
+    crate::native::linalg::matmul::ensure_same_device(name, factors, &[pivots])
 }
 
 /// The matrix with a 1 in row `to` and column `i`, where row `to` of `A` became row `i`.

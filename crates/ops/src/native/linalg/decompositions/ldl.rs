@@ -1,10 +1,10 @@
 //! Factorizations of symmetric and Hermitian matrices that need not be definite, and systems solved with them.
 
-use super::matrices::{
+use crate::native::guarded_slices::with_slices;
+use crate::native::linalg::matrices::{
     Problem, batch_sizes, broadcast_batches, columns_of, ensure_alike, ensure_float, ensure_solved,
     for_each_matrix, matrix_sizes, new, square_size, with_sizes,
 };
-use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
 use flambeau_linalg::{Matrix, MatrixMut, ldl, ldl_pivots_are_valid, ldl_solve};
@@ -114,5 +114,5 @@ fn check_pivots(name: &str, ld: &Tensor, pivots: &Tensor) -> Result<()> {
         got = pivots.dtype(),
         "Expected pivots to be integers of the type int32, but got {got}"
     );
-    super::matmul::ensure_same_device(name, ld, &[pivots])
+    crate::native::linalg::matmul::ensure_same_device(name, ld, &[pivots])
 }

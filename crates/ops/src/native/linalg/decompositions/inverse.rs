@@ -1,7 +1,7 @@
 //! Inverses of square matrices.
 
 use super::lu::{factor, inverse_of_factors};
-use super::matrices::{Problem, ensure_float, ensure_solved, square_size};
+use crate::native::linalg::matrices::{Problem, ensure_float, ensure_solved, square_size};
 use crate::{Tensor, ops};
 use flambeau_core::Result;
 

@@ -1,10 +1,10 @@
 //! QR factorizations, and products of Householder reflectors.
 
-use super::matrices::{
+use crate::native::guarded_slices::with_slices;
+use crate::native::linalg::matrices::{
     batch_sizes, columns_of, ensure_alike, ensure_float, for_each_matrix, matrix_sizes, new, new_columns,
     rows_of, with_sizes,
 };
-use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, bail, ensure};
 use flambeau_linalg::{Matrix, MatrixMut, batch_length, householder_product_batch, multiply_by_q, qr_batch};

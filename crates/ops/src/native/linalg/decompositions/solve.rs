@@ -1,11 +1,11 @@
 //! Systems of equations: triangular ones, and those that an LU factorization solves.
 
 use super::lu::{check_right_side, factor, linalg_lu_solve};
-use super::matrices::{
+use crate::native::guarded_slices::with_slices;
+use crate::native::linalg::matrices::{
     Problem, broadcast_batches, columns_of, ensure_alike, ensure_float, ensure_solved, for_each_matrix,
     rows_of, square_size,
 };
-use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::Result;
 use flambeau_linalg::{batch_length, solve_triangular_batch};
@@ -50,7 +50,7 @@ pub fn triangular_solve(
     unitriangular: bool,
 ) -> Result<(Tensor, Tensor)> {
     square_size("triangular_solve", "A", a)?;
-    let matrix = if transpose { super::matrices::mt(a)? } else { a.clone() };
+    let matrix = if transpose { crate::native::linalg::matrices::mt(a)? } else { a.clone() };
     let solution = ops::linalg_solve_triangular(&matrix, self_, upper != transpose, true, unitriangular)?;
     Ok((solution, ops::clone(a, None)?))
 }

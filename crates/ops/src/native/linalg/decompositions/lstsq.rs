@@ -1,10 +1,10 @@
 //! Least squares.
 
-use super::matrices::{
+use super::solve::is_vector;
+use crate::native::linalg::matrices::{
     batch_sizes, broadcast_batches, ensure_alike, ensure_float, matrix_sizes, mh, new, with_sizes,
 };
-use super::pinv::epsilon;
-use super::solve::is_vector;
+use crate::native::linalg::pinv::epsilon;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
 

@@ -1,10 +1,10 @@
 //! Cholesky factorizations, and systems and inverses by them.
 
-use super::matrices::{
+use crate::native::guarded_slices::with_slices;
+use crate::native::linalg::matrices::{
     Problem, batch_sizes, columns_of, ensure_float, ensure_solved, for_each_matrix, matrix_sizes, mh, new,
     rows_of, square_size,
 };
-use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 use flambeau_linalg::{batch_length, cholesky_batch};
