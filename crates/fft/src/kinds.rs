@@ -22,9 +22,13 @@ pub(crate) trait Kind<T: Float>: Sync {
     fn packed_length(&self) -> usize;
     /// Puts an element of the input into the buffer.
     fn put(&self, buffer: &mut [[T; 2]], index: usize, value: Self::In);
-    /// Puts a row of the input into the buffer.
+    /// Puts a row of the input into the buffer; also several rows, one after another in both, where they [`pack`](Self::packs).
     fn put_row(&self, buffer: &mut [[T; 2]], row: &[Self::In]);
-    /// Takes a row of the output out of the buffer, multiplied by a factor.
+    /// Whether a row takes no more room in the buffer than its transform.
+    fn packs(&self) -> bool {
+        true
+    }
+    /// Takes a row of the output out of the buffer, multiplied by a factor; also several, where the output is [no buffer](Self::as_buffer).
     fn take_row(&self, buffer: &[[T; 2]], factor: T, row: &mut [Self::Out]);
     /// Prepares the buffer for the complex transform.
     fn before(&self, _buffer: &mut [[T; 2]]) {}
@@ -226,6 +230,11 @@ impl<T: Float> Kind<T> for ComplexToReal<T> {
 
     fn packed_length(&self) -> usize {
         if self.inner.twiddles.is_some() { self.length / 2 } else { self.length }
+    }
+
+    /// Its first and last element become one.
+    fn packs(&self) -> bool {
+        false
     }
 
     #[inline(always)]

@@ -98,6 +98,13 @@ impl Rows {
         Rows { outer, count, strides: [from.strides()[dim], to.strides()[dim]] }
     }
 
+    /// Whether each row begins where that before it ends, if rows have so many elements.
+    pub(crate) fn follow(&self, side: usize, length: usize) -> bool {
+        self.strides[side] == 1
+            && matches!(&self.outer[..], [] | [_])
+            && self.outer.iter().all(|(_, strides)| strides[side] == length)
+    }
+
     /// The offsets of the first element of a row in either array.
     pub(crate) fn offsets(&self, row: usize) -> [usize; 2] {
         let (mut rest, mut offsets) = (row, [0, 0]);

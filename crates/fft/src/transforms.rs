@@ -165,7 +165,7 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
     /// How many rows go through a buffer together.
     fn block(&self) -> usize {
         match self.rows.strides {
-            _ if self.is_packed() => (PACKED / self.kind.packed_length()).clamp(1, BLOCK),
+            _ if self.is_packed() => (PACKED / self.kind.packed_length()).max(1),
             _ if self.fits_output() => 1,
             [1, 1] => 1,
             _ => (LARGE_BUFFER / self.kind.buffer_length()).clamp(4, BLOCK),
@@ -218,21 +218,36 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
         fits && self.rows.strides[1] == 1
     }
 
-    /// Transforms dense rows by one call: one after another in the buffer, which has room for one more element than they need.
+    /// Transforms dense rows by one call: one after another in the buffer, which has room for one more element than they need, or in the
+    /// output.
     ///
     /// # Safety
     /// Those of [`run`](Self::run).
     #[inline(always)]
     unsafe fn transform_packed(&self, rows: Range<usize>, buffer: &mut [[T; 2]], scratch: &mut [[T; 2]]) {
-        let (packed, [from_length, to_length]) = (self.kind.packed_length(), self.kind.lengths());
-        for (at, row) in rows.clone().enumerate() {
-            // An element past the packed ones is read before the next row overwrites it.
-            let buffer = &mut buffer[at * packed..][..self.kind.buffer_length()];
-            // SAFETY: the caller's.
-            self.kind.put_row(buffer, unsafe { self.source.row(self.rows.offsets(row)[0], from_length) });
-            self.kind.before(buffer);
+        let (packed, [_, to_length]) = (self.kind.packed_length(), self.kind.lengths());
+        let follow = self.rows.follow(1, to_length);
+        if follow && packed == to_length && self.kind.packs() {
+            // SAFETY: the caller's, and nothing is read through the source while this row is borrowed, unless it is other memory.
+            let out = unsafe { self.target.row(self.rows.offsets(rows.start)[1], rows.len() * to_length) };
+            if let Some(out) = K::as_buffer(out) {
+                if !self.in_place {
+                    // SAFETY: the caller's.
+                    unsafe { self.put_packed(rows, out) };
+                }
+                T::transform(self.kind.plan(), out, scratch);
+                out.chunks_exact_mut(packed).for_each(|row| self.kind.after(row));
+                return self.scale(out);
+            }
         }
+        // SAFETY: the caller's.
+        unsafe { self.put_packed(rows.clone(), buffer) };
         T::transform(self.kind.plan(), &mut buffer[..rows.len() * packed], scratch);
+        if follow && K::as_buffer(&mut []).is_none() {
+            // SAFETY: the caller's.
+            let out = unsafe { self.target.row(self.rows.offsets(rows.start)[1], rows.len() * to_length) };
+            return self.kind.take_row(&buffer[..rows.len() * packed], self.factor, out);
+        }
         for (at, row) in rows.enumerate() {
             let buffer = &buffer[at * packed..][..packed];
             // SAFETY: the caller's, and nothing is read through the source while this row is borrowed.
@@ -248,6 +263,27 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
             out[..count].copy_from_slice(&buffer[..count]);
             self.kind.after(out);
             self.scale(out);
+        }
+    }
+
+    /// Puts dense rows one after another, ready for the complex transform.
+    ///
+    /// # Safety
+    /// Those of [`run`](Self::run).
+    #[inline(always)]
+    unsafe fn put_packed(&self, rows: Range<usize>, buffer: &mut [[T; 2]]) {
+        let (packed, [from_length, _]) = (self.kind.packed_length(), self.kind.lengths());
+        if self.kind.packs() && self.rows.follow(0, from_length) {
+            // SAFETY: the caller's.
+            let from = unsafe { self.source.row(self.rows.offsets(rows.start)[0], rows.len() * from_length) };
+            return self.kind.put_row(&mut buffer[..rows.len() * packed], from);
+        }
+        for (at, row) in rows.enumerate() {
+            // An element past the packed ones is read before the next row overwrites it.
+            let buffer = &mut buffer[at * packed..][..self.kind.buffer_length()];
+            // SAFETY: the caller's.
+            self.kind.put_row(buffer, unsafe { self.source.row(self.rows.offsets(row)[0], from_length) });
+            self.kind.before(buffer);
         }
     }
 
