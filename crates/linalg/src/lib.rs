@@ -19,6 +19,8 @@ mod balance;
 mod batch;
 mod bidiagonal;
 mod cholesky;
+mod columns;
+mod divide;
 mod eig;
 mod field;
 mod hermitian;
@@ -35,6 +37,8 @@ mod svd;
 #[cfg(test)]
 mod tests;
 mod triangular;
+mod tridiagonal;
+mod tridiagonalize;
 
 pub use batch::{
     SingularVectors, batch_length, cholesky_batch, hermitian_batch, householder_product_batch, lu_batch,

@@ -222,6 +222,14 @@ impl<'a, T: Field> MatrixMut<'a, T> {
         panels
     }
 
+    /// A copy of its elements, column after column.
+    pub(crate) fn to_vec(&self) -> Vec<T> {
+        let mut elements = scratch::with_capacity(self.rows() * self.columns());
+        let view = self.view();
+        (0..self.columns()).for_each(|j| elements.extend_from_slice(view.column(j)));
+        elements
+    }
+
     /// An element.
     pub fn at(&self, row: usize, column: usize) -> T {
         self.view().at(row, column)

@@ -89,10 +89,21 @@ impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
 #[inline(always)]
 fn rotate_rows<T: Field<Real = f64>>(panel: &mut MatrixMut<'_, T>, rotations: &[Rotation]) {
     for Rotation { x, y, c, s } in rotations {
-        let (x, y) = panel.two_columns(*x, *y);
-        for (x, y) in x.iter_mut().zip(y) {
-            (*x, *y) = (x.scaled(*c) + y.scaled(*s), y.scaled(*c) - x.scaled(*s));
-        }
+        rotate_columns(panel, [*x, *y], *c, *s);
+    }
+}
+
+/// Rotates two columns of a matrix.
+#[inline(always)]
+pub(crate) fn rotate_columns<T: Field<Real = f64>>(
+    a: &mut MatrixMut<'_, T>,
+    [x, y]: [usize; 2],
+    c: f64,
+    s: f64,
+) {
+    let (x, y) = a.two_columns(x, y);
+    for (x, y) in x.iter_mut().zip(y) {
+        (*x, *y) = (x.scaled(c) + y.scaled(s), y.scaled(c) - x.scaled(s));
     }
 }
 
@@ -157,4 +168,10 @@ pub(crate) fn order_of(values: &[f64], descending: bool) -> Vec<usize> {
         first.then(a.cmp(b))
     });
     order
+}
+
+/// Value `i` becomes the former value `order[i]`.
+pub(crate) fn permute(values: &mut [f64], order: &[usize]) {
+    let permuted = scratch::collect(order.iter().map(|from| values[*from]));
+    values.copy_from_slice(&permuted);
 }
