@@ -68,7 +68,8 @@ def main() -> None:
     args = arguments()
     flambeau.manual_seed(0)
     loop, batch, difference = sample_gradients(args.samples, args.runs)
-    print(f"gradients of {args.samples} samples: loop {loop:.1f} ms, vmap {batch:.1f} ms, {loop / batch:.1f} times as fast, {difference:.0e} apart")
+    times = f"loop {loop:.1f} ms, vmap {batch:.1f} ms, {loop / batch:.1f} times as fast"
+    print(f"gradients of {args.samples} samples: {times}, {difference:.0e} apart")
     for name, (taken, apart) in jacobians(args.outputs, args.runs).items():
         print(f"Jacobian of {args.outputs} x {args.outputs}, {name}: {taken:.2f} ms, {apart:.0e} apart")
 

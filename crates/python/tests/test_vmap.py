@@ -455,6 +455,19 @@ def test_operators_with_a_rule_under_two_levels():
     assert "test_vmap::cube" not in fb._flambeau._vmap_loops()
 
 
+def test_what_a_batched_tensor_holds():
+    x, y = rand(2, 3), rand(4, 3)
+    shapes = []
+
+    def f(a, b):
+        both = a + b
+        shapes.extend([func.debug_unwrap(both).shape, func.debug_unwrap(both, recurse=False).shape, func.debug_unwrap(y).shape])
+        return both
+
+    vmap(vmap(f, in_dims=(None, 0)), in_dims=(0, None))(x, y)
+    assert shapes == [(2, 4, 3), (4, 3), (4, 3)] or shapes == [(4, 2, 3), (4, 3), (4, 3)]
+
+
 def test_printing():
     printed = []
     vmap(lambda x: printed.append(repr(x)) or x)(fb.zeros(2, 1))

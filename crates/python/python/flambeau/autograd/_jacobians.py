@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Rows = list[list["Tensor"]]
-    Gradients = Callable[[Sequence["Tensor"], Sequence["Tensor"]], Sequence["Tensor | None"]]
+    Gradients = Callable[[Sequence["Tensor"], Sequence["Tensor"]], Sequence["Tensor"]]
 
 Tensor = _flambeau.Tensor
 
@@ -69,7 +69,7 @@ def rows_of(outputs: Sequence[Tensor], inputs: Sequence[Tensor], gradients: Grad
     found: Rows = []
     offset = 0
     for output in outputs:
-        parts = []
+        parts: list[Tensor] = []
         for index, x in enumerate(inputs):
             sizes = (*output.shape, *x.shape)
             whole = _narrowed([chunk[index] for chunk in chunks], offset, output.numel())
@@ -97,7 +97,7 @@ def _chunk(outputs: Sequence[Tensor], inputs: Sequence[Tensor], gradients: Gradi
     return [grad.contiguous() for grad in rows]
 
 
-def grads_of_batch(outputs: Any, inputs: Any, grad_outputs: Any, options: tuple[Any, bool, bool], materialize: bool) -> tuple[Tensor, ...]:
+def grads_of_batch(outputs: Any, inputs: Any, grad_outputs: Any, options: tuple[Any, bool, bool], materialize: bool) -> tuple[Any, ...]:
     """The gradients of the inputs for each of a batch of gradients of the outputs."""
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs or [])
@@ -117,7 +117,7 @@ def grads_of_batch(outputs: Any, inputs: Any, grad_outputs: Any, options: tuple[
         raise ValueError(f"grad: expected grad_outputs of one batch size when is_grads_batched=True but got {sizes}")
     with level(sizes[0], "same"):
         wrapped = [None if seed is None else _flambeau._vmap_wrap(seed, 0) for seed in seeds]
-        found = _flambeau._grad(roots, inputs, wrapped, *options)
+        found: tuple[Any, ...] = _flambeau._grad(roots, inputs, wrapped, *options)
         if materialize:
             leaves = [inputs] if isinstance(inputs, Tensor) else inputs
             found = tuple(_flambeau.zeros_like(x) if grad is None else grad for x, grad in zip(leaves, found, strict=True))
@@ -126,7 +126,8 @@ def grads_of_batch(outputs: Any, inputs: Any, grad_outputs: Any, options: tuple[
 
 def _narrowed(chunks: list[Tensor], offset: int, count: int) -> Tensor | None:
     """Rows `offset` to `offset + count` of chunks that follow one another."""
-    parts, start = [], 0
+    parts: list[Tensor] = []
+    start = 0
     for chunk in chunks:
         first, last = max(start, offset), min(start + len(chunk), offset + count)
         if first < last:
@@ -142,7 +143,8 @@ def columns_of(inputs: Sequence[Tensor], randomness: str, tangents: Callable[[li
     total = sum(x.numel() for x in inputs)
     with level(total, randomness, True):
         with forward_ad.dual_level():
-            along = [_flambeau.zeros_like(x) if unit is None else _flambeau._vmap_wrap(unit, 0) for x, unit in zip(inputs, units(inputs, 0, total))]
+            pairs = zip(inputs, units(inputs, 0, total), strict=True)
+            along = [_flambeau.zeros_like(x) if rows is None else _flambeau._vmap_wrap(rows, 0) for x, rows in pairs]
             duals = [forward_ad.make_dual(x, tangent) for x, tangent in zip(inputs, along, strict=True)]
             slopes = tangents(duals)
         whole = [_flambeau._vmap_unwrap(slope, -1) for slope in slopes]
@@ -150,7 +152,8 @@ def columns_of(inputs: Sequence[Tensor], randomness: str, tangents: Callable[[li
     whole = [columns.contiguous() if columns.stride(-1) == 0 else columns for columns in whole]
     found: Rows = []
     for columns in whole:
-        parts, offset = [], 0
+        parts: list[Tensor] = []
+        offset = 0
         for x in inputs:
             part = columns.narrow(-1, offset, x.numel())
             parts.append(part.reshape((*columns.shape[:-1], *x.shape)))

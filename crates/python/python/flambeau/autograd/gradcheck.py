@@ -76,7 +76,7 @@ def _problem_of_batch(outputs: list[Tensor], leaves: list[Tensor], atol: float, 
     from ._jacobians import grads_of_batch
 
     for index, output in enumerate(output for output in outputs if output.requires_grad):
-        seeds = _flambeau.randn(2, *output.shape, dtype=output.dtype, device=output.device)
+        seeds = _flambeau.randn((2, *output.shape), dtype=output.dtype, device=output.device)
         try:
             found = grads_of_batch(output, leaves, seeds, (True, False, True), True)
         except (RuntimeError, TypeError) as error:
