@@ -1,6 +1,7 @@
 //! Forward mode: tangents along one direction against differences and against backward passes, alone, in place and through one
-//! another.
+//! another; and batches of tangents and gradients.
 
+mod batches;
 mod first;
 mod second;
 mod variants;

@@ -5,7 +5,7 @@
 
 use flambeau_core::{DispatchKey, MemoryFormat, Result, bail, ensure, shape};
 use flambeau_ops::batched::{
-    Wrapper, batched_at_all_levels, innermost, is_batched, physical_like, rewrap, wrappers,
+    Wrapper, innermost, is_batched, open_level, physical_like, rewrap, with_batches_in_front, wrappers,
 };
 use flambeau_ops::{Tensor, ops};
 
@@ -99,9 +99,10 @@ pub(crate) fn ensure_no_accumulation(tensors: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// A primal and its tangent with all examples, and how their dual is wrapped.
+/// A primal with all examples and a tangent of its dimensions, and how their dual is wrapped; `None` where the primal is not batched. The
+/// tangent stays batched at levels at which the primal is not: the examples of these have the same primal, which is computed once.
 pub(crate) fn dual(primal: &Tensor, tangent: &Tensor) -> Result<Option<(Tensor, Tensor, Vec<Wrapper>)>> {
-    if !is_batched(primal) && !is_batched(tangent) {
+    if !is_batched(primal) {
         return Ok(None);
     }
     if primal.sizes() != tangent.sizes() {
@@ -114,18 +115,49 @@ pub(crate) fn dual(primal: &Tensor, tangent: &Tensor) -> Result<Option<(Tensor, 
         );
     }
     let own = wrappers(primal);
-    let has = |wrapper: &Wrapper| own.iter().any(|other| other.level == wrapper.level);
-    let primal = match wrappers(tangent).iter().all(has) {
-        true => primal.clone(),
-        false => batched_at_all_levels(primal)?,
-    };
-    let own = wrappers(&primal);
     let tangent = physical_like(tangent, &own)?;
-    let inside = innermost(&primal);
+    let inside = innermost(primal);
     // A tangent has the strides of its primal, and differs between examples that share the primal.
     let inside = match shape::has_internal_overlap(inside.sizes(), inside.strides()) {
         true => ops::clone(inside, Some(MemoryFormat::Contiguous))?,
         false => inside.clone(),
     };
     Ok(Some((inside, tangent, own)))
+}
+
+/// `as_strided` of each example; `offset` is counted from the first element of `tensor`.
+pub(crate) fn as_strided(tensor: &Tensor, sizes: &[i64], strides: &[i64], offset: i64) -> Result<Tensor> {
+    if !is_batched(tensor) {
+        return ops::as_strided(tensor, sizes, strides, Some(tensor.storage_offset() + offset));
+    }
+    let (whole, wrappers) = with_batches_in_front(tensor)?;
+    let count = wrappers.len();
+    let sizes = [&whole.sizes()[..count], sizes].concat();
+    let strides = [&whole.strides()[..count], strides].concat();
+    rewrap(&ops::as_strided(&whole, &sizes, &strides, Some(whole.storage_offset() + offset))?, &wrappers)
+}
+
+/// A copy of a batched tensor, of which each example has these strides.
+pub(crate) fn copy_strided(tensor: &Tensor, strides: &[i64]) -> Result<Tensor> {
+    let (whole, wrappers) = with_batches_in_front(tensor)?;
+    let (batches, sizes) = whole.sizes().split_at(wrappers.len());
+    let extent = shape::extent(sizes, strides)?.map_or(0, |last| last + 1);
+    let memory = ops::new_zeros(&whole, &[batches, &[extent]].concat(), None, None, None, None)?;
+    let outer = &memory.strides()[..wrappers.len()];
+    let copy = ops::as_strided(&memory, whole.sizes(), &[outer, strides].concat(), Some(0))?;
+    ops::copy_(&copy, &whole, false)?;
+    rewrap(&copy, &wrappers)
+}
+
+/// Zeros of the sizes of `tensor`, batched as `like` is.
+pub(crate) fn zeros(tensor: &Tensor, like: &Tensor) -> Result<Tensor> {
+    let in_front = |wrapper: Wrapper| Wrapper { dim: 0, ..wrapper };
+    let wrappers: Vec<Wrapper> = wrappers(like).into_iter().map(in_front).collect();
+    if wrappers.is_empty() {
+        return ops::zeros_like(tensor, None, None, None, None, None);
+    }
+    let size = |wrapper: &Wrapper| Ok(open_level(wrapper.level)?.size);
+    let mut sizes: Vec<i64> = wrappers.iter().rev().map(size).collect::<Result<_>>()?;
+    sizes.extend(tensor.sizes());
+    rewrap(&ops::new_zeros(tensor, &sizes, None, None, None, None)?, &wrappers)
 }

@@ -55,7 +55,7 @@ impl BoxedKernel for WithoutFormula {
         if !record::any_requires_grad(inputs.iter().copied()) {
             return below();
         }
-        let written = written(call);
+        let written = written(call)?;
         written.iter().try_for_each(|tensor| record::check_inplace(tensor))?;
         let edges = record::edges_of_all(&inputs)?;
         let results = below()?;
@@ -72,10 +72,10 @@ impl BoxedKernel for WithoutFormula {
 }
 
 /// The tensors that a call writes, as the schema says.
-fn written<'c>(call: &Call<'c>) -> Vec<&'c Tensor> {
-    let arguments = call.operator.arguments();
+fn written<'c>(call: &Call<'c>) -> Result<Vec<&'c Tensor>> {
+    let arguments = call.operator.arguments()?;
     let pairs = arguments.iter().zip(call.arguments);
-    pairs.filter(|(argument, _)| argument.is_written).flat_map(|(_, value)| value.tensors()).collect()
+    Ok(pairs.filter(|(argument, _)| argument.is_written()).flat_map(|(_, value)| value.tensors()).collect())
 }
 
 /// The tensors among the results that are not arguments which were written. They get a history of their own, which would replace that of
@@ -109,7 +109,7 @@ impl BoxedKernel for Tangents {
         if !has_tangent {
             return call.below(call.arguments);
         }
-        let is_functional = !call.operator.arguments().iter().any(|argument| argument.is_written);
+        let is_functional = !call.operator.arguments()?.iter().any(|argument| argument.is_written());
         if !is_functional || !FORMULAS.lock().contains(&address(call.operator)) {
             bail!(
                 NotImplemented(call.operator.name()),

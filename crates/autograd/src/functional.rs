@@ -1,14 +1,18 @@
 //! Derivatives of functions: products with vectors, whole Jacobians and Hessians, in reverse and in forward mode.
 //!
-//! A function takes a list of tensors and returns one. Jacobians are not vectorised: their rows are computed one by one by backward
-//! passes, or their columns one by one by forward mode.
+//! A function takes a list of tensors and returns one. Where the crate `flambeau-vmap` is linked, which has the rules for batches, all
+//! rows of a Jacobian are computed in one backward pass, with a batch of gradients, and all columns in one run of the function, with a
+//! batch of tangents. Else they are computed one by one.
 
 use crate::forward::{dual_level, make_dual, unpack_dual};
 use crate::tensor::Autograd;
 use crate::variable::tangents::set_tangent;
 use crate::{alias, engine, factory};
-use flambeau_core::{Result, ensure};
+use flambeau_core::{DispatchKey, Result, Scalar, ensure};
+use flambeau_ops::batched::{Level, LevelGuard, Randomness, batched_at_all_levels, is_batched, unwrap, wrap};
+use flambeau_ops::dispatch::has_fallback;
 use flambeau_ops::{Tensor, ops};
+use std::ops::Range;
 
 /// A function of several tensors with several results.
 pub type Function<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -60,24 +64,64 @@ pub fn vjp(f: Function<'_>, inputs: &[Tensor], cotangents: &[Tensor]) -> Result<
 /// # Errors
 /// Those of `f` and of the passes.
 pub fn jacrev(f: Function<'_>, inputs: &[Tensor]) -> Result<Vec<Vec<Tensor>>> {
+    jacrev_in_chunks(f, inputs, i64::MAX)
+}
+
+/// The same with at most `chunk_size` rows in a backward pass, which needs less memory. With 1, rows are computed without a batch.
+///
+/// # Errors
+/// `InvalidArgument` for a `chunk_size` below 1, and those of `f` and of the passes.
+pub fn jacrev_in_chunks(f: Function<'_>, inputs: &[Tensor], chunk_size: i64) -> Result<Vec<Vec<Tensor>>> {
+    ensure!(
+        chunk_size > 0,
+        InvalidArgument("jacrev", "chunk_size"),
+        "expected at least 1 but got {chunk_size}"
+    );
     let leaves = leaves(inputs)?;
+    let results = f(&leaves)?;
+    let batches = chunk_size > 1 && has_batches();
     let rows_of = |result: &Tensor| {
-        let row = |at: i64| gradients(std::slice::from_ref(result), &leaves, &[unit(result, at)?]);
-        let rows = (0..result.numel()).map(row).collect::<Result<Vec<_>>>()?;
+        let (count, mut chunks) = (result.numel(), Vec::new());
+        let step = if batches { chunk_size.min(count).max(1) } else { 1 };
+        for start in (0..count).step_by(step as usize) {
+            let rows = start..count.min(start + step);
+            chunks.push(if batches {
+                rows_batched(result, &leaves, rows)?
+            } else {
+                one_row(result, &leaves, start)?
+            });
+        }
         let whole = |(i, leaf): (usize, &Tensor)| {
-            let rows: Vec<Tensor> = rows.iter().filter_map(|row| row.get(i).cloned()).collect();
-            stacked(&rows, leaf, &[result.sizes(), leaf.sizes()].concat())
+            let chunks: Vec<Tensor> = chunks.iter().filter_map(|chunk| chunk.get(i).cloned()).collect();
+            joined(&chunks, leaf, &[result.sizes(), leaf.sizes()].concat())
         };
         leaves.iter().enumerate().map(whole).collect()
     };
-    f(&leaves)?.iter().map(rows_of).collect()
+    results.iter().map(rows_of).collect()
 }
 
-/// The same by columns, in forward mode: for more results than inputs.
+/// Row `at` of the Jacobians of `result` by each leaf, with a first dimension of size 1.
+fn one_row(result: &Tensor, leaves: &[Tensor], at: i64) -> Result<Vec<Tensor>> {
+    let grads = gradients(std::slice::from_ref(result), leaves, &[unit(result, at)?])?;
+    grads.iter().map(|grad| ops::unsqueeze(grad, 0)).collect()
+}
+
+/// Several rows, in one backward pass.
+fn rows_batched(result: &Tensor, leaves: &[Tensor], rows: Range<i64>) -> Result<Vec<Tensor>> {
+    let units = units(result, rows)?;
+    // Whatever a backward pass draws again, such as a checkpoint, was drawn once in the forward pass.
+    let guard = LevelGuard::open(units.sizes()[0], Randomness::Same)?;
+    let seed = wrap(&units, 0, guard.level())?;
+    let grads = gradients(std::slice::from_ref(result), leaves, &[seed])?;
+    grads.iter().map(|grad| examples(grad, guard.level())).collect()
+}
+
+/// The Jacobians by columns, in forward mode: for more results than inputs.
 ///
 /// # Errors
 /// Those of `f` and of [`jvp`].
 pub fn jacfwd(f: Function<'_>, inputs: &[Tensor]) -> Result<Vec<Vec<Tensor>>> {
+    let batches = has_batches();
     let mut jacobians: Vec<Vec<Tensor>> = Vec::new();
     for (i, input) in inputs.iter().enumerate() {
         let of_one = |varied: &[Tensor]| {
@@ -85,20 +129,68 @@ pub fn jacfwd(f: Function<'_>, inputs: &[Tensor]) -> Result<Vec<Vec<Tensor>>> {
             all[i] = varied[0].clone();
             f(&all)
         };
-        let column = |at: i64| Ok(jvp(&of_one, std::slice::from_ref(input), &[unit(input, at)?])?.1);
-        let columns = (0..input.numel()).map(column).collect::<Result<Vec<_>>>()?;
-        let results = if columns.is_empty() { f(inputs)? } else { columns[0].clone() };
-        jacobians.resize(results.len(), Vec::new());
-        for (n, (result, of_result)) in results.iter().zip(&mut jacobians).enumerate() {
-            let columns: Vec<Tensor> = columns.iter().filter_map(|column| column.get(n).cloned()).collect();
-            let sizes = [input.sizes(), result.sizes()].concat();
-            let columns = stacked(&columns, result, &sizes)?;
-            let (rank, own) = (sizes.len() as i64, input.sizes().len() as i64);
+        let columns = match input.numel() {
+            0 => f(inputs)?
+                .iter()
+                .map(|result| factory::zeros(&[&[0], result.sizes()].concat(), result))
+                .collect(),
+            _ if batches => columns_batched(&of_one, input),
+            _ => columns_one_by_one(&of_one, input),
+        }?;
+        jacobians.resize(columns.len(), Vec::new());
+        for (columns, of_result) in columns.iter().zip(&mut jacobians) {
+            let sizes = [input.sizes(), &columns.sizes()[1..]].concat();
+            let (rank, own) = (sizes.len() as i64, input.dim() as i64);
             let results_first: Vec<i64> = (own..rank).chain(0..own).collect();
-            of_result.push(ops::permute(&columns, &results_first)?);
+            of_result.push(ops::permute(&ops::reshape(columns, &sizes)?, &results_first)?);
         }
     }
     Ok(jacobians)
+}
+
+/// The tangents of each result along each element of `input`, which is the first dimension.
+fn columns_one_by_one(f: Function<'_>, input: &Tensor) -> Result<Vec<Tensor>> {
+    let column = |at: i64| Ok(jvp(f, std::slice::from_ref(input), &[unit(input, at)?])?.1);
+    let columns = (0..input.numel()).map(column).collect::<Result<Vec<_>>>()?;
+    let of_result = |n: usize| {
+        let columns: Vec<Tensor> = columns.iter().filter_map(|column| column.get(n).cloned()).collect();
+        ops::stack(&columns, 0)
+    };
+    (0..columns.first().map_or(0, Vec::len)).map(of_result).collect()
+}
+
+/// The same in one run of `f`.
+fn columns_batched(f: Function<'_>, input: &Tensor) -> Result<Vec<Tensor>> {
+    // Columns are derivatives of one run, so that what it draws is the same for all.
+    let guard = LevelGuard::open_for_tangents(input.numel(), Randomness::Same)?;
+    let along = wrap(&units(input, 0..input.numel())?, 0, guard.level())?;
+    let (_, tangents) = jvp(f, std::slice::from_ref(input), &[along])?;
+    tangents.iter().map(|tangent| examples(tangent, guard.level())).collect()
+}
+
+/// Whether there are rules for batches.
+fn has_batches() -> bool {
+    has_fallback(DispatchKey::Batched)
+}
+
+/// A batch of a tensor's sizes: the given rows of the identity on its elements.
+fn units(like: &Tensor, rows: Range<i64>) -> Result<Tensor> {
+    let count = rows.end - rows.start;
+    let units = factory::zeros(&[count, like.numel()], like)?;
+    let square = ops::slice_tensor(&units, 1, Some(rows.start), Some(rows.end), 1)?;
+    ops::fill__scalar(&ops::diagonal(&square, 0, 0, 1)?, Scalar::Int(1))?;
+    ops::reshape(&units, &[&[count], like.sizes()].concat())
+}
+
+/// A result with the examples of a level as its first dimension, each with elements of its own.
+fn examples(result: &Tensor, level: Level) -> Result<Tensor> {
+    match unwrap(result, level.id) {
+        Some((value, dim)) => ops::movedim_int(&value, dim, 0),
+        None => {
+            let sizes = [&[level.size], result.sizes()].concat();
+            ops::clone(&ops::expand(&ops::unsqueeze(result, 0)?, &sizes, false)?, None)
+        }
+    }
 }
 
 /// The product of the Hessian of `f`, which gives one number, with a vector: forward mode through a backward pass.
@@ -137,25 +229,30 @@ fn check_count(what: &str, expected: usize, got: usize) -> Result<()> {
     Ok(())
 }
 
-/// New leaves with the values of the inputs.
+/// A new leaf with the values of an input. Inside `vmap` it is batched, so that each example has a gradient of its own.
+fn leaf(input: &Tensor) -> Result<Tensor> {
+    let input = batched_at_all_levels(input)?;
+    let leaf = if is_batched(&input) { input.detach()? } else { alias::alias(&input)? };
+    leaf.requires_grad_(true)?;
+    Ok(leaf)
+}
+
 fn leaves(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-    let leaf = |input: &Tensor| {
-        let leaf = alias::alias(input)?;
-        leaf.requires_grad_(true)?;
-        Ok(leaf)
-    };
     inputs.iter().map(leaf).collect()
 }
 
 /// The same with the tangents of the inputs.
 fn variables(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-    let variables = leaves(inputs)?;
-    for (variable, input) in variables.iter().zip(inputs) {
-        if let Some(tangent) = unpack_dual(input)?.1 {
-            set_tangent(variable, tangent)?;
+    let variable = |input: &Tensor| {
+        let (primal, tangent) = unpack_dual(input)?;
+        let leaf = leaf(&primal)?;
+        match tangent {
+            Some(tangent) if is_batched(&leaf) => make_dual(&leaf, &tangent),
+            Some(tangent) => set_tangent(&leaf, tangent).map(|()| leaf),
+            None => Ok(leaf),
         }
-    }
-    Ok(variables)
+    };
+    inputs.iter().map(variable).collect()
 }
 
 /// The gradients, zeros where there are none.
@@ -178,9 +275,11 @@ fn unit(like: &Tensor, at: i64) -> Result<Tensor> {
     ops::reshape(&flat, like.sizes())
 }
 
-fn stacked(rows: &[Tensor], like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    if rows.is_empty() {
-        return factory::zeros(sizes, like);
+/// Chunks of rows, joined and reshaped to `sizes`.
+fn joined(chunks: &[Tensor], like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    match chunks {
+        [] => factory::zeros(sizes, like),
+        [only] => ops::reshape(only, sizes),
+        several => ops::reshape(&ops::cat(several, 0)?, sizes),
     }
-    ops::reshape(&ops::stack(rows, 0)?, sizes)
 }

@@ -9,7 +9,7 @@ use flambeau_autograd::graph::node::Owned;
 use flambeau_autograd::record::{edges_of_all, set_history_of_all};
 use flambeau_autograd::{Backward, Gradients, SavedVariable, Unpacked, forward, is_grad_enabled};
 use flambeau_core::{DispatchKey, Result, bail, ensure, error};
-use flambeau_ops::dispatch::{Argument, BoxedKernel, Call, OperatorInfo, Value};
+use flambeau_ops::dispatch::{BoxedKernel, Call, OperatorInfo, Value};
 use flambeau_ops::{Tensor, registry};
 use flambeau_plugin::abi::{
     FbBackward, FbBackwardFunction, FbDrop, FbError, FbOperator, FbSetup, FbSetupFunction, FbTensor, FbValue,
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn autograd(
         // SAFETY: a handle.
         let op = unsafe { operator(op) }?.operator;
         ensure!(
-            !op.arguments().iter().any(|argument| argument.is_written),
+            !op.arguments()?.iter().any(|argument| argument.is_written()),
             NotImplemented(op.name()),
             "expected an operator that writes no argument, since its derivative has to be recorded, but got {}",
             op.schema()
@@ -60,9 +60,9 @@ pub(crate) unsafe extern "C" fn autograd(
 
 impl BoxedKernel for Tangents {
     fn call(&self, call: &Call<'_>) -> Result<Vec<Value>> {
-        let of_tensors = |argument: &Argument<'_>| argument.base.starts_with("Tensor");
-        let arguments = call.operator.arguments();
-        let inputs: Vec<usize> = (0..arguments.len()).filter(|at| of_tensors(&arguments[*at])).collect();
+        let arguments = call.operator.arguments()?;
+        let inputs: Vec<usize> =
+            (0..arguments.len()).filter(|at| arguments[*at].ty.holds_tensors()).collect();
         forward::transposed(call.operator, &inputs, call.arguments)
     }
 }

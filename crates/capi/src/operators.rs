@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn operator_call(
     fallible("operator_call", || {
         // SAFETY: a handle, and values as their tags say.
         let (op, arguments) = unsafe { (operator(op)?.operator, read_all(arguments, count)?) };
-        let expected = op.arguments().len();
+        let expected = op.arguments()?.len();
         ensure!(
             arguments.len() == expected,
             InvalidArgument(op.name()),

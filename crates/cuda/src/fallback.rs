@@ -47,8 +47,8 @@ fn functional_of(operator: &'static dyn OperatorInfo) -> Functional {
 }
 
 fn find_functional(operator: &dyn OperatorInfo) -> Functional {
-    let arguments = operator.arguments();
-    if !arguments.iter().any(|argument| argument.is_written) {
+    let arguments = operator.arguments().ok()?;
+    if !arguments.iter().any(|argument| argument.is_written()) {
         return None;
     }
     let base = base_name(operator.name());
@@ -56,17 +56,14 @@ fn find_functional(operator: &dyn OperatorInfo) -> Functional {
         Some(functional) => (functional, true),
         None => (base, false),
     };
-    let read: Vec<&Argument<'_>> =
-        arguments.iter().filter(|argument| in_place || !argument.is_written).collect();
+    let read: Vec<&Argument> =
+        arguments.into_iter().filter(|argument| in_place || !argument.is_written()).collect();
     registry::operators().find(|other| {
-        let candidates = other.arguments();
+        let Ok(candidates) = other.arguments() else { return false };
         base_name(other.name()) == base
             && other.has_kernel(DispatchKey::Cuda)
             && candidates.len() == read.len()
-            && candidates
-                .iter()
-                .zip(&read)
-                .all(|(a, b)| a.name == b.name && a.base == b.base && !a.is_written)
+            && candidates.iter().zip(&read).all(|(a, b)| a.name == b.name && a.ty == b.ty && !a.is_written())
     })
 }
 
@@ -79,13 +76,15 @@ fn base_name(name: &str) -> &str {
 fn composed(call: &Call<'_>, functional: &'static dyn OperatorInfo) -> Result<Vec<Value>> {
     let name = call.operator.name();
     let in_place = base_name(name).ends_with('_');
-    let arguments = call.operator.arguments();
+    let arguments = call.operator.arguments()?;
     let pairs = || arguments.iter().zip(call.arguments);
-    let read = pairs().filter(|(argument, _)| in_place || !argument.is_written);
+    let read = pairs().filter(|(argument, _)| in_place || !argument.is_written());
     let results = functional.call_boxed(&read.map(|(_, value)| value.clone()).collect::<Vec<_>>())?;
     let made: Vec<&Tensor> = results.iter().flat_map(Value::tensors).collect();
-    let written: Vec<&Tensor> =
-        pairs().filter(|(argument, _)| argument.is_written).flat_map(|(_, value)| value.tensors()).collect();
+    let written: Vec<&Tensor> = pairs()
+        .filter(|(argument, _)| argument.is_written())
+        .flat_map(|(_, value)| value.tensors())
+        .collect();
     for (result, target) in made.iter().zip(&written) {
         let done = if in_place { copy_to_self(name, result, target) } else { convert_to_out(result, target) };
         done.map_err(|error| error.in_operator(name))?;

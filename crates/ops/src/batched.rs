@@ -5,10 +5,12 @@
 //! unwrapping, and tensors of several levels.
 
 mod level;
-mod physical;
+pub(crate) mod physical;
 mod print;
 mod wrapper;
 
 pub use level::{Below, Level, LevelGuard, Randomness, current_level, levels, open_level};
-pub use physical::{Wrapper, batched_at_all_levels, innermost, physical_like, rewrap, wrappers};
+pub use physical::{
+    Wrapper, batched_at_all_levels, innermost, physical_like, rewrap, with_batches_in_front, wrappers,
+};
 pub use wrapper::{Inside, is_batched, parts, unwrap, wrap, wrap_ordered};

@@ -3,7 +3,7 @@
 
 use crate::Tensor;
 use crate::append_list::AppendList;
-use crate::dispatch::{Argument, BoxedKernel, Call, DispatchKey, Value, register_fallback};
+use crate::dispatch::{Argument, BaseType, BoxedKernel, Call, DispatchKey, Type, Value, register_fallback};
 use crate::host_copies::HostCopies;
 use flambeau_core::profiler::{self, Kind};
 use flambeau_core::{Device, Generator, Result, backend, ensure};
@@ -50,7 +50,7 @@ pub fn reset_counts() {
 impl BoxedKernel for CpuFallback {
     fn call(&self, call: &Call<'_>) -> Result<Vec<Value>> {
         let name = call.operator.name();
-        let arguments = call.operator.arguments();
+        let arguments = call.operator.arguments()?;
         let device = device_of(call)?;
         let _range = profiler::begin(Kind::Range, "cpu_fallback", None);
         ensure_one_device(name, device, call.arguments)?;
@@ -108,7 +108,7 @@ fn ensure_one_device(name: &str, device: Device, arguments: &[Value]) -> Result<
     Ok(())
 }
 
-fn to_host(argument: &Argument<'_>, value: &Value, device: Device, copies: &mut HostCopies) -> Result<Value> {
+fn to_host(argument: &Argument, value: &Value, device: Device, copies: &mut HostCopies) -> Result<Value> {
     Ok(match value {
         Value::Tensor(tensor) => Value::Tensor(copies.on_host(tensor)?),
         Value::Tensors(list) => {
@@ -119,7 +119,7 @@ fn to_host(argument: &Argument<'_>, value: &Value, device: Device, copies: &mut 
             Value::OptionalTensors(list.iter().map(to_host).collect::<Result<_>>()?)
         }
         Value::Device(_) => Value::Device(Device::CPU),
-        Value::None if argument.base.starts_with("Generator") => {
+        Value::None if *argument.ty.innermost() == Type::Base(BaseType::Generator) => {
             Value::Generator(Generator::default_of(device)?.clone())
         }
         other => other.clone(),

@@ -33,6 +33,7 @@ pub use boxed::{Arguments, FromValue, FromValues, IntoValues, Parameter, Value};
 pub(crate) use boxed_kernel::fallback;
 pub use boxed_kernel::{BoxedKernel, BoxedRegistration, Call, has_fallback, register_fallback};
 pub use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard};
+pub use flambeau_schema::{Argument, BaseType, FunctionSchema, Type};
 #[doc(hidden)]
 pub use inventory;
 pub use kernel::{Kernel, KernelFn};
@@ -41,7 +42,6 @@ pub(crate) use operator::takes_composites_apart;
 pub use operator::{Operator, OperatorInfo};
 pub use operator_macro::name_of;
 pub use registration::Registration;
-pub use schema::Argument;
 
 use crate::Tensor;
 use flambeau_core::Device;

@@ -7,8 +7,8 @@ mod signature;
 use crate::Tensor;
 use crate::append_list::AppendList;
 use crate::dispatch::{
-    Argument, BoxedKernel, Call, DispatchKey, DispatchKeySet, OperatorInfo, Value, factory_keys, fallback,
-    takes_composites_apart,
+    BoxedKernel, Call, DispatchKey, DispatchKeySet, FunctionSchema, OperatorInfo, Value, factory_keys,
+    fallback, takes_composites_apart,
 };
 use crate::ops::OPERATORS;
 use flambeau_core::{Result, apply_thread_keys, bail, ensure, profiler};
@@ -311,8 +311,8 @@ impl OperatorInfo for DefinedOperator {
         self.signature.schema
     }
 
-    fn arguments(&self) -> Vec<Argument<'_>> {
-        self.signature.arguments.clone()
+    fn parsed_schema(&self) -> Result<&'static FunctionSchema> {
+        Ok(self.signature.parsed)
     }
 
     fn has_kernel(&self, key: DispatchKey) -> bool {

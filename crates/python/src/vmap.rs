@@ -4,7 +4,7 @@ use crate::call::IntoPython;
 use crate::errors::raise;
 use crate::tensor::tensor_in;
 use flambeau_ops::Tensor;
-use flambeau_ops::batched::{self, Level, LevelGuard, Randomness, current_level};
+use flambeau_ops::batched::{self, Below, Level, LevelGuard, Randomness, current_level, open_level, parts};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use std::cell::RefCell;
@@ -16,21 +16,28 @@ type Object<'py> = Bound<'py, PyAny>;
 thread_local! {
     /// The levels that Python has opened on this thread.
     static LEVELS: RefCell<Vec<LevelGuard>> = const { RefCell::new(Vec::new()) };
+    /// What hides levels on this thread, while rules of Python's run.
+    static HIDING: RefCell<Vec<Below>> = const { RefCell::new(Vec::new()) };
 }
 
 fn tensor<'a>(value: &'a Object<'_>) -> PyResult<&'a Tensor> {
     tensor_in(value).ok_or_else(|| PyTypeError::new_err("expected a Tensor"))
 }
 
-/// Opens a level, and returns how many Python has open.
+/// Opens a level, and returns how many Python has open. With `of_tangents` only tangents are batched at it.
 #[pyfunction]
-fn _vmap_enter(size: i64, randomness: &str) -> PyResult<usize> {
+#[pyo3(signature = (size, randomness, of_tangents = false))]
+fn _vmap_enter(size: i64, randomness: &str, of_tangents: bool) -> PyResult<usize> {
     let randomness = match randomness {
         "different" => Randomness::Different,
         "same" => Randomness::Same,
         _ => Randomness::Error,
     };
-    let guard = LevelGuard::open(size, randomness).map_err(raise)?;
+    let guard = match of_tangents {
+        true => LevelGuard::open_for_tangents(size, randomness),
+        false => LevelGuard::open(size, randomness),
+    };
+    let guard = guard.map_err(raise)?;
     Ok(LEVELS.with_borrow_mut(|levels| {
         levels.push(guard);
         levels.len()
@@ -52,10 +59,21 @@ fn level() -> PyResult<Level> {
     current_level().ok_or_else(|| PyRuntimeError::new_err("vmap: no level is open"))
 }
 
-/// The tensor, whose dimension `dim` is the batch of the innermost level.
+/// The level of a number, or the innermost one.
+fn level_or_innermost(id: Option<u64>) -> PyResult<Level> {
+    id.map_or_else(level, |id| open_level(id).map_err(raise))
+}
+
+/// The tensor, whose dimension `dim` is the batch of a level, by default of the innermost one.
 #[pyfunction]
-fn _vmap_wrap<'py>(py: Python<'py>, value: &Object<'py>, dim: i64) -> PyResult<Object<'py>> {
-    batched::wrap(tensor(value)?, dim, level()?).map_err(raise)?.into_python(py)
+#[pyo3(signature = (value, dim, level = None))]
+fn _vmap_wrap<'py>(
+    py: Python<'py>,
+    value: &Object<'py>,
+    dim: i64,
+    level: Option<u64>,
+) -> PyResult<Object<'py>> {
+    batched::wrap(tensor(value)?, dim, level_or_innermost(level)?).map_err(raise)?.into_python(py)
 }
 
 /// The tensor with the batch of the innermost level in dimension `dim`.
@@ -65,25 +83,51 @@ fn _vmap_unwrap<'py>(py: Python<'py>, value: &Object<'py>, dim: Option<i64>) -> 
     flambeau_vmap::out_of_level(tensor(value)?, dim, level()?).map_err(raise)?.into_python(py)
 }
 
-/// The tensor below the wrapper of the innermost level, and its dimension of the batch; the tensor and `None` if it is not batched there.
+/// The tensor below the wrapper of a level, by default of the innermost one, and its dimension of the batch; the tensor and `None` if it
+/// is not batched there.
 #[pyfunction]
-fn _vmap_parts<'py>(py: Python<'py>, value: &Object<'py>) -> PyResult<(Object<'py>, Option<i64>)> {
-    match batched::unwrap(tensor(value)?, level()?.id) {
+#[pyo3(signature = (value, level = None))]
+fn _vmap_parts<'py>(
+    py: Python<'py>,
+    value: &Object<'py>,
+    level: Option<u64>,
+) -> PyResult<(Object<'py>, Option<i64>)> {
+    match batched::unwrap(tensor(value)?, level_or_innermost(level)?.id) {
         Some((inside, dim)) => Ok((inside.into_python(py)?, Some(dim))),
         None => Ok((value.clone(), None)),
     }
 }
 
-/// The size of the batch of the innermost level and what random operators do in it; `None` where no level is open.
+/// The highest level at which one of the values is batched: its number, how many examples it has, and what random operators do in it.
 #[pyfunction]
-fn _vmap_level() -> Option<(i64, &'static str)> {
-    let level = current_level()?;
+fn _vmap_level_of(values: Vec<Object<'_>>) -> PyResult<Option<(u64, i64, &'static str)>> {
+    let levels = values.iter().filter_map(|value| parts(tensor_in(value)?).map(|inside| inside.level));
+    let Some(id) = levels.max() else { return Ok(None) };
+    let level = open_level(id).map_err(raise)?;
     let randomness = match level.randomness {
         Randomness::Error => "error",
         Randomness::Different => "different",
         Randomness::Same => "same",
     };
-    Some((level.size, randomness))
+    Ok(Some((id, level.size, randomness)))
+}
+
+/// Hides a level and those above it, while a rule for it runs.
+#[pyfunction]
+fn _vmap_hide(level: u64) {
+    HIDING.with_borrow_mut(|hiding| hiding.push(Below::level(level)));
+}
+
+/// Shows what the last [`_vmap_hide`] has hidden.
+#[pyfunction]
+fn _vmap_show() -> PyResult<()> {
+    match HIDING.with_borrow_mut(Vec::pop) {
+        Some(below) => {
+            drop(below);
+            Ok(())
+        }
+        None => Err(PyRuntimeError::new_err("vmap: no level is hidden")),
+    }
 }
 
 #[pyfunction]
@@ -124,7 +168,9 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_vmap_wrap, module)?)?;
     module.add_function(wrap_pyfunction!(_vmap_unwrap, module)?)?;
     module.add_function(wrap_pyfunction!(_vmap_parts, module)?)?;
-    module.add_function(wrap_pyfunction!(_vmap_level, module)?)?;
+    module.add_function(wrap_pyfunction!(_vmap_level_of, module)?)?;
+    module.add_function(wrap_pyfunction!(_vmap_hide, module)?)?;
+    module.add_function(wrap_pyfunction!(_vmap_show, module)?)?;
     module.add_function(wrap_pyfunction!(_is_batched, module)?)?;
     module.add_function(wrap_pyfunction!(_batched_at_all_levels, module)?)?;
     module.add_function(wrap_pyfunction!(_vmap_loops, module)?)

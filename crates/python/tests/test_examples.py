@@ -139,3 +139,11 @@ def test_sparse_programs_learn(name, arguments, monkeypatch, capsys):
     example(name).main()
     losses = [float(line.split("loss ")[1].split(",")[0]) for line in capsys.readouterr().out.splitlines() if "loss " in line]
     assert losses[-1] < losses[0]
+
+
+def test_batches_give_what_loops_give():
+    batches = example("batches")
+    loop, batch, difference = batches.sample_gradients(3, 1)
+    assert loop > 0 and batch > 0 and difference < 1e-5
+    ways = batches.jacobians(5, 1)
+    assert len(ways) == 3 and all(difference < 1e-5 for _, difference in ways.values())

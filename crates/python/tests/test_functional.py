@@ -45,41 +45,46 @@ def test_products_with_the_jacobian():
         functional.jvp(linear_sine, 1.0, v)
 
 
+@pytest.mark.parametrize("vectorize", [False, True])
 @pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
-def test_jacobian(strategy):
-    found = functional.jacobian(linear_sine, f64(*X), strategy=strategy)
+def test_jacobian(strategy, vectorize):
+    found = functional.jacobian(linear_sine, f64(*X), strategy=strategy, vectorize=vectorize)
     np.testing.assert_allclose(found.numpy(), JACOBIAN, rtol=1e-14)
 
     def two(x, y):
         return x.outer(y), y.sum()
 
     x, y = f64(1.0, 2.0), f64(3.0, 4.0, 5.0)
-    (by_x, by_y), (none, ones) = functional.jacobian(two, (x, y), strategy=strategy)
+    (by_x, by_y), (none, ones) = functional.jacobian(two, (x, y), strategy=strategy, vectorize=vectorize)
     assert by_x.shape == (2, 3, 2) and by_y.shape == (2, 3, 3)
     np.testing.assert_array_equal(by_x.numpy(), np.einsum("ik,j->ijk", np.eye(2), y.numpy()))
     np.testing.assert_array_equal(by_y.numpy(), np.einsum("i,jk->ijk", x.numpy(), np.eye(3)))
     assert none.tolist() == [0, 0] and ones.tolist() == [1, 1, 1]
 
 
-def test_jacobian_can_be_differentiated():
+@pytest.mark.parametrize("vectorize", [False, True])
+def test_jacobian_can_be_differentiated(vectorize):
     x = f64(0.5, 2.0).requires_grad_()
     for strategy in ("reverse-mode", "forward-mode"):
-        found = functional.jacobian(lambda x: x**3, x, create_graph=True, strategy=strategy)
+        found = functional.jacobian(lambda x: x**3, x, create_graph=True, strategy=strategy, vectorize=vectorize)
         (gradient,) = fl.autograd.grad(found.sum(), x)
         np.testing.assert_allclose(gradient.numpy(), [3.0, 12.0], rtol=1e-14)
     with pytest.raises(RuntimeError, match="strict"):
         functional.jacobian(lambda x: fl.ones(2, dtype=fl.float64), x, strict=True)
+    with pytest.raises(RuntimeError, match="not supported together"):
+        functional.jacobian(lambda x: x, x, strict=True, vectorize=True)
 
 
+@pytest.mark.parametrize("vectorize", [False, True])
 @pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
-def test_hessian(strategy):
+def test_hessian(strategy, vectorize):
     x, y = f64(1.0, 2.0), f64(3.0, -1.0)
-    (xx, xy), (yx, yy) = functional.hessian(cubic, (x, y), outer_jacobian_strategy=strategy)
+    (xx, xy), (yx, yy) = functional.hessian(cubic, (x, y), vectorize=vectorize, outer_jacobian_strategy=strategy)
     np.testing.assert_allclose(xx.numpy(), np.diag([18.0, -12.0]))
     np.testing.assert_allclose(xy.numpy(), np.diag([3.0, 12.0]))
     np.testing.assert_allclose(yx.numpy(), np.diag([3.0, 12.0]))
     np.testing.assert_allclose(yy.numpy(), np.zeros((2, 2)))
-    single = functional.hessian(lambda x: (x**4).sum(), x, outer_jacobian_strategy=strategy)
+    single = functional.hessian(lambda x: (x**4).sum(), x, vectorize=vectorize, outer_jacobian_strategy=strategy)
     np.testing.assert_allclose(single.numpy(), np.diag([12.0, 48.0]))
     with pytest.raises(RuntimeError, match="single element"):
         functional.hessian(lambda x: x, x)

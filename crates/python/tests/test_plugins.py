@@ -68,6 +68,21 @@ def test_operators_of_a_plug_in_are_found_by_name(cube: pathlib.Path) -> None:
     assert x.grad.tolist() == [3.0, 12.0]
 
 
+def test_operators_of_a_plug_in_have_what_all_have(cube: pathlib.Path) -> None:
+    op = fb.ops.c_plugin.cube.default
+    x = fb.tensor([[1.0, 2.0], [0.5, -3.0]], dtype=fb.float64, requires_grad=True)
+    assert set(fb.library.opcheck(op, (x,)).values()) == {"SUCCESS"}
+    assert fb.autograd.gradcheck(op, (x,)) and fb.autograd.gradgradcheck(op, (x,))
+    with fb.profiler.profile() as prof:
+        op(x)
+    assert "c_plugin::cube" in {average.key for average in prof.key_averages()}
+    before = fb._flambeau._vmap_loops().get("c_plugin::cube", 0)
+    with pytest.warns(UserWarning, match="batching rule for c_plugin::cube"):
+        gradients = fb.func.vmap(fb.func.grad(lambda x: op(x).sum()))(x)
+    assert gradients.tolist() == (3 * x * x).tolist()
+    assert fb._flambeau._vmap_loops()["c_plugin::cube"] > before
+
+
 def test_operators_are_found_that_were_looked_up_before_they_were_loaded(cube: pathlib.Path) -> None:
     code = f"""
 import flambeau as fb

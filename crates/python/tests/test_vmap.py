@@ -7,6 +7,7 @@ import pytest
 
 import flambeau as fb
 from flambeau import func, nn
+from flambeau.autograd.gradcheck import GradcheckError
 from flambeau.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 
@@ -203,6 +204,133 @@ def test_jacobians():
     close(jacobian, 2 * fb.eye(3, dtype=fb.float64))
 
 
+def rowed(f, x, out):
+    """The Jacobian of a function by rows that are computed one by one, of gradients of a graph of its own."""
+    rows = []
+    for at in range(out):
+        leaf = x.clone().requires_grad_()
+        rows.append(fb.autograd.grad(f(leaf).reshape(-1)[at], leaf)[0])
+    return fb.stack(rows)
+
+
+def test_a_jacobian_is_one_pass():
+    x, passes, runs = rand(3), [], []
+
+    def f(x):
+        runs.append(x.shape)
+        y = x.sin() * x.sum()
+        if y.requires_grad:
+            y.register_hook(lambda grad: passes.append(grad.shape))
+        return (y * x if x.sum() > 0 else y).cumsum(0)
+
+    expected = rowed(f, x, 3)
+    for jacobian, count in ((jacrev(f), 1), (jacrev(f, chunk_size=2), 2), (jacrev(f, chunk_size=1), 3), (jacfwd(f), 0)):
+        passes.clear(), runs.clear()
+        close(jacobian(x), expected)
+        assert (len(passes), len(runs)) == (count, 1)
+    with pytest.raises(ValueError, match="`chunk_size` should be greater than 0"):
+        jacrev(f, chunk_size=0)
+    runs.clear()
+    second = hessian(lambda x: f(x).sum())(x)
+    assert len(runs) == 1
+    close(second, rowed(grad(lambda x: f(x).sum()), x, 3))
+
+
+def test_a_jacobian_of_what_writes_in_place():
+    x = rand(3)
+
+    def f(x):
+        y = fb.zeros(2, 3, dtype=fb.float64)
+        y[0, 1:] = x[:2] * x[2]
+        y[1].copy_(x.flip(0))
+        y[:, 0] += x[0].exp()
+        z = x.clone()
+        z.mul_(z).t_()
+        return fb.cat([y.view(-1), z, y.t()[1]])
+
+    close(jacfwd(f)(x), rowed(f, x, 11))
+    close(jacrev(f)(x), rowed(f, x, 11))
+    total = lambda x: (f(x) ** 3).sum()  # noqa: E731
+    close(hessian(total)(x), jacrev(jacrev(total))(x))
+
+
+def test_jacobians_of_compositions():
+    x = rand(3, 3) + 3 * fb.eye(3, dtype=fb.float64)
+
+    def f(x):
+        return fb.linalg.inv(x) @ fb.linalg.solve(x, x.tril()) + fb.linalg.cholesky(x @ x.T)
+
+    expected = rowed(f, x, 9).reshape(3, 3, 3, 3)
+    close(jacrev(f)(x), expected)
+    close(jacfwd(f)(x), expected)
+    model, y = small_cnn(), rand(2, 1, 8, 8)
+    close(jacrev(model)(y), jacrev(model, chunk_size=1)(y))
+    close(jacrev(model)(y), jacfwd(model)(y))
+    # A constant output, an output that is an input, and several arguments.
+    both = jacrev(lambda a, b: (fb.ones(2, dtype=fb.float64), a, (a * b).sum()), argnums=(0, 1))(x[0], x[1])
+    columns = jacfwd(lambda a, b: (fb.ones(2, dtype=fb.float64), a, (a * b).sum()), argnums=(0, 1))(x[0], x[1])
+    for row, column in zip(both, columns, strict=True):
+        for one, other in zip(row, column, strict=True):
+            close(one, other)
+            other.add_(1)
+    close(both[2][0], x[1])
+
+
+def test_what_a_backward_pass_draws_again_is_the_same_for_all_rows():
+    from flambeau.utils.checkpoint import checkpoint
+
+    x = rand(6)
+
+    def f(x):
+        return checkpoint(lambda x: nn.functional.dropout(x, 0.5) * x, x, use_reentrant=False)
+
+    fb.manual_seed(3)
+    by_rows = jacrev(f, chunk_size=1)(x)
+    fb.manual_seed(3)
+    close(jacrev(f)(x), by_rows)
+
+
+def test_a_batch_of_gradients():
+    x, w = rand(3).requires_grad_(), rand(2).requires_grad_()
+    y, z = x.sin() * x.sum(), w * 2
+    batch = rand(4, 3)
+    (found,) = fb.autograd.grad(y, x, batch, retain_graph=True, is_grads_batched=True)
+    close(found, fb.stack([fb.autograd.grad(y, x, row, retain_graph=True)[0] for row in batch]))
+    first, second = fb.autograd.grad((y, z), (x, w), (batch, rand(4, 2)), retain_graph=True, is_grads_batched=True)
+    assert first.shape == (4, 3) and second.shape == (4, 2)
+    none = fb.autograd.grad(y, (x, w), batch, retain_graph=True, allow_unused=True, is_grads_batched=True)
+    assert none[1] is None
+    zeros = fb.autograd.grad(y, (x, w), batch, retain_graph=True, is_grads_batched=True, materialize_grads=True)
+    assert zeros[1].tolist() == [[0.0, 0.0]] * 4
+    (recorded,) = fb.autograd.grad(y, x, batch, create_graph=True, is_grads_batched=True)
+    (twice,) = fb.autograd.grad(recorded.sum(), x)
+    close(twice, fb.autograd.grad(fb.autograd.grad(x.sin() * x.sum(), x, batch.sum(0), create_graph=True)[0].sum(), x)[0])
+    with pytest.raises(RuntimeError, match=r"If `is_grads_batched=True`, we interpret the first dimension"):
+        fb.autograd.grad(y, x, batch[0], is_grads_batched=True)
+    with pytest.raises(ValueError, match="one batch size"):
+        fb.autograd.grad((y, z), (x, w), (batch, rand(3, 2)), is_grads_batched=True)
+
+
+def test_gradcheck_of_batches():
+    x = rand(2, 3).requires_grad_()
+    assert fb.autograd.gradcheck(lambda x: (x.sin() @ x.T, x.cumsum(1)), x, check_batched_grad=True)
+    assert fb.autograd.gradgradcheck(lambda x: (x**3).sum(0), x, check_batched_grad=True)
+
+    class Cube(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, grad):
+            return fb.from_numpy(3 * ctx.saved_tensors[0].detach().numpy() ** 2 * grad.detach().numpy())
+
+    with pytest.raises(GradcheckError, match="a batch of gradients of output 0 is an error"):
+        fb.autograd.gradcheck(Cube.apply, x, check_batched_grad=True)
+    close(jacrev(Cube.apply, chunk_size=1)(x.detach()), fb.diag((3 * x.detach() ** 2).view(-1)).view(2, 3, 2, 3))
+
+
 def test_randomness():
     x = fb.zeros(3, 4)
     with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
@@ -296,6 +424,48 @@ def test_custom_functions():
     for function in (ByExample, WithRule):
         close(vmap(function.apply)(x), x**3)
         close(vmap(grad(lambda x: function.apply(x).sum()))(x), 3 * x**2)
+
+
+def test_operators_with_a_rule_under_two_levels():
+    @fb.library.custom_op("test_vmap::cube", mutates_args=())
+    def cube(x: fb.Tensor) -> fb.Tensor:
+        return fb.from_numpy(x.numpy() ** 3)
+
+    seen = []
+
+    @cube.register_vmap
+    def _(info, in_dims, x):
+        seen.append((info.batch_size, in_dims))
+        return cube(x), in_dims[0]
+
+    cube.register_autograd(
+        lambda ctx, grad: grad * 3 * ctx.saved_tensors[0] ** 2, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    x, y = rand(2, 4), rand(3, 4)
+    nested = vmap(lambda a: vmap(lambda b: cube(a * b).sum())(y))
+    close(nested(x), (x[:, None] * y).pow(3).sum(-1))
+    assert [size for size, _ in seen] == [3, 2]
+    seen.clear()
+    close(vmap(lambda a: vmap(lambda b: cube(a) + b)(y))(x), x.pow(3)[:, None] + y)
+    assert [size for size, _ in seen] == [2]
+    expected = (3 * x**2)[:, :, None] * fb.eye(4, dtype=fb.float64)
+    for jacobian in (jacrev(cube), jacfwd(cube)):
+        close(vmap(jacobian)(x), expected)
+    close(vmap(hessian(lambda x: cube(x).sum()))(x), (6 * x)[:, :, None] * fb.eye(4, dtype=fb.float64))
+    assert "test_vmap::cube" not in fb._flambeau._vmap_loops()
+
+
+def test_what_a_batched_tensor_holds():
+    x, y = rand(2, 3), rand(4, 3)
+    shapes = []
+
+    def f(a, b):
+        both = a + b
+        shapes.extend([func.debug_unwrap(both).shape, func.debug_unwrap(both, recurse=False).shape, func.debug_unwrap(y).shape])
+        return both
+
+    vmap(vmap(f, in_dims=(None, 0)), in_dims=(0, None))(x, y)
+    assert shapes == [(2, 4, 3), (4, 3), (4, 3)] or shapes == [(4, 2, 3), (4, 3), (4, 3)]
 
 
 def test_printing():

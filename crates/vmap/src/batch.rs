@@ -26,8 +26,13 @@ pub(crate) fn qualified(name: &str) -> Cow<'_, str> {
 }
 
 impl<'c> Batch<'c> {
-    pub(crate) fn new(operator: &'static dyn OperatorInfo, arguments: &'c [Value], level: Level) -> Self {
-        Batch { operator, arguments, level, plan: plan_of(operator), _below: Below::level(level.id) }
+    pub(crate) fn new(
+        operator: &'static dyn OperatorInfo,
+        arguments: &'c [Value],
+        level: Level,
+    ) -> Result<Self> {
+        let plan = plan_of(operator)?;
+        Ok(Batch { operator, arguments, level, plan, _below: Below::level(level.id) })
     }
 
     /// The level of the call.

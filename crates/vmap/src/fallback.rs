@@ -58,16 +58,16 @@ fn batched(call: &Call<'_>) -> Result<Vec<Value>> {
 pub fn rule(call: &Call<'_>, rule: impl Fn(&Batch<'_>) -> Result<Vec<Value>>) -> Result<Vec<Value>> {
     let tensors = call.arguments.iter().flat_map(Value::tensors);
     match tensors.filter_map(|tensor| parts(tensor).map(|found| found.level)).max() {
-        Some(id) => rule(&Batch::new(call.operator, call.arguments, open_level(id)?)),
+        Some(id) => rule(&Batch::new(call.operator, call.arguments, open_level(id)?)?),
         None => unbatched(call),
     }
 }
 
 /// A call without batched arguments, while a level is open.
 fn unbatched(call: &Call<'_>) -> Result<Vec<Value>> {
-    let plan = plan_of(call.operator);
+    let plan = plan_of(call.operator)?;
     if let (Kind::Random, Some(level)) = (plan.kind, current_level()) {
-        return kinds::random::call(&Batch::new(call.operator, call.arguments, level));
+        return kinds::random::call(&Batch::new(call.operator, call.arguments, level)?);
     }
     let _below = Below::all();
     call.operator.call_boxed(call.arguments)

@@ -1,7 +1,8 @@
 //! What is known of an operator before it is called: the kind of its rule, and which of its arguments are tensors and dimensions.
 
 use crate::generated::KINDS;
-use flambeau_ops::dispatch::{Argument, OperatorInfo};
+use flambeau_core::Result;
+use flambeau_ops::dispatch::{Argument, BaseType, OperatorInfo, Type};
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
@@ -87,37 +88,42 @@ pub fn kind_of(operator: &dyn OperatorInfo) -> Option<Kind> {
 }
 
 /// The plan of an operator, made at its first call.
-pub(crate) fn plan_of(operator: &'static dyn OperatorInfo) -> &'static Plan {
+///
+/// # Errors
+/// `InvalidArgument` for a malformed schema.
+pub(crate) fn plan_of(operator: &'static dyn OperatorInfo) -> Result<&'static Plan> {
     let key = address(operator);
     let known = PLANS.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(plan) = known.as_ref().and_then(|plans| plans.get(&key)) {
-        return plan;
+        return Ok(plan);
     }
     drop(known);
+    let plan = made(operator)?;
     let mut plans = PLANS.write().unwrap_or_else(PoisonError::into_inner);
-    plans.get_or_insert_default().entry(key).or_insert_with(|| Box::leak(Box::new(made(operator))))
+    Ok(plans.get_or_insert_default().entry(key).or_insert_with(|| Box::leak(Box::new(plan))))
 }
 
-fn made(operator: &'static dyn OperatorInfo) -> Plan {
-    let arguments = operator.arguments();
+fn made(operator: &'static dyn OperatorInfo) -> Result<Plan> {
+    let arguments = operator.arguments()?;
     let name = operator.name();
-    let is_in_place = arguments.first().is_some_and(|first| first.is_written);
-    Plan {
+    let is_in_place = arguments.first().is_some_and(|first| first.is_written());
+    Ok(Plan {
         kind: kind_of(operator).unwrap_or(Kind::Loop),
-        roles: arguments.iter().map(role).collect(),
+        roles: arguments.iter().map(|argument| role(argument)).collect(),
         reduction: arguments.iter().position(|argument| argument.name == "reduction"),
         is_in_place,
         adds_dim: ADDS_DIM.contains(&name.split('.').next().unwrap_or(name)),
-    }
+    })
 }
 
-fn role(argument: &Argument<'_>) -> Role {
-    let is_number = argument.base.starts_with("int") || argument.base.starts_with("SymInt");
-    match argument.base {
-        "Tensor" | "Tensor?" if argument.rest.is_empty() => Role::Tensor,
-        base if base.starts_with("Tensor") => Role::Tensors,
-        _ if is_number && DIMS.contains(&argument.name) => Role::Dims,
-        _ if is_number && matches!(argument.name, "input_sizes" | "input_size") => Role::Sizes,
+fn role(argument: &Argument) -> Role {
+    let (ty, name) = (argument.ty.without_optional(), argument.name.as_str());
+    let is_number = matches!(ty.innermost(), Type::Base(BaseType::Int | BaseType::SymInt));
+    match ty {
+        Type::Base(BaseType::Tensor) => Role::Tensor,
+        _ if ty.holds_tensors() => Role::Tensors,
+        _ if is_number && DIMS.contains(&name) => Role::Dims,
+        _ if is_number && matches!(name, "input_sizes" | "input_size") => Role::Sizes,
         _ => Role::Other,
     }
 }

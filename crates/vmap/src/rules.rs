@@ -140,7 +140,7 @@ mod tests {
     fn every_special_operator_has_a_rule_and_no_other_one() -> flambeau_core::Result<()> {
         for operator in OPERATORS {
             let is_special = kind_of(*operator) == Some(Kind::Special);
-            let rule = find_by_name(operator.name(), plan_of(*operator));
+            let rule = find_by_name(operator.name(), plan_of(*operator)?);
             assert_eq!(rule.is_some(), is_special, "{}", operator.name());
         }
         for (name, _) in RULES {

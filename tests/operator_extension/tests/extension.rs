@@ -2,14 +2,16 @@
 
 use flambeau_autograd::forward::{dual_level, make_dual, unpack_dual};
 use flambeau_autograd::profiler::{Options, Profiler};
-use flambeau_autograd::{Autograd, gradcheck, gradgradcheck};
-use flambeau_core::{Device, ErrorKind, Result, Scalar, ScalarType};
+use flambeau_autograd::{Autograd, grad, gradcheck, gradgradcheck};
+use flambeau_core::{Device, DispatchKey, ErrorKind, Result, Scalar, ScalarType};
 use flambeau_operator_extension::ops;
+use flambeau_ops::dispatch::{Call, OperatorInfo};
 use flambeau_ops::{Tensor, registry};
 use flambeau_tests::array::Array;
 use flambeau_tests::call::{call, operator, rounded, tensor};
 use flambeau_tests::compare::{Bound, difference};
 use flambeau_tests::row::{Arg, FLOATS, PAIRS, Row, SHAPES, WIDE_FLOATS, number, row};
+use flambeau_vmap::{Randomness, loops, rule, vmap};
 
 /// The rows of this crate's operators, in the form of the library's table.
 fn rows() -> Vec<Row> {
@@ -50,6 +52,7 @@ fn every_row_has_the_values_of_its_reference() {
             cases += 1;
         }
     }
+    println!("{cases} cases of {} rows have the values of the reference", rows().len());
     assert!(cases > 80, "{cases}");
 }
 
@@ -130,6 +133,40 @@ fn the_profiler_and_the_registry_know_them() -> Result<()> {
             .iter()
             .all(|name| names.contains(name))
     );
+    Ok(())
+}
+
+/// An operator without a rule for batches is called for each example, and counted. One with a rule is not.
+#[test]
+fn batches_are_loops_until_a_rule_is_registered() -> Result<()> {
+    let x = Tensor::from([[1.0f64, 2.0], [-0.5, 3.0], [0.25, 4.0]]).with_requires_grad(true)?;
+    let each = |f: fn(&Tensor) -> Result<Tensor>| -> Result<Tensor> {
+        let batch = |args: &[Tensor]| -> Result<Vec<Tensor>> { Ok(vec![f(&args[0])?]) };
+        Ok(vmap(batch, std::slice::from_ref(&x), &[Some(0)], &[Some(0)], Randomness::Error)?.remove(0))
+    };
+    let norms: Tensor = each(|x| ops::row_norm(&x.unsqueeze(0)?))?;
+    assert_eq!(norms.sizes(), [3, 1]);
+    let expected = ops::row_norm(&x)?.to_vec::<f64>()?;
+    assert_eq!(norms.to_vec::<f64>()?, expected);
+    let [gradient] = &grad(&[norms.sum()?], std::slice::from_ref(&x), &[], None, false, false)?[..] else {
+        panic!("expected one gradient")
+    };
+    let [other] = &grad(&[ops::row_norm(&x)?.sum()?], std::slice::from_ref(&x), &[], None, false, false)?[..]
+    else {
+        panic!("expected one gradient")
+    };
+    assert_eq!(gradient.as_ref().unwrap().to_vec::<f64>()?, other.as_ref().unwrap().to_vec::<f64>()?);
+    assert!(loops().contains_key("mine::row_norm"), "{:?}", loops());
+
+    let batched = |call: &Call<'_>| {
+        rule(call, |batch| {
+            let (x, _) = batch.front(batch.tensor(0)?)?;
+            batch.wrap_all(batch.call(&[x.into()])?)
+        })
+    };
+    ops::CUBE.register_boxed(DispatchKey::Batched, Box::leak(Box::new(batched)))?;
+    assert_eq!(each(ops::cube)?.to_vec::<f64>()?, ops::cube(&x)?.to_vec::<f64>()?);
+    assert!(!loops().contains_key("mine::cube"), "{:?}", loops());
     Ok(())
 }
 

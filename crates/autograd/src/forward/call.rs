@@ -4,6 +4,7 @@ use crate::factory;
 use crate::variable::meta::requires_grad;
 use crate::variable::tangents::tangent;
 use flambeau_core::{Result, Scalar, Storage, bail, ensure};
+use flambeau_ops::batched::innermost;
 use flambeau_ops::dispatch::{Arguments, OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
 
@@ -75,7 +76,7 @@ impl<'a> Call<'a> {
     pub(super) fn unshared(&self, result: &Value, tangent: Value) -> Result<Value> {
         let (Value::Tensor(result), Value::Tensor(own)) = (result, &tangent) else { return Ok(tangent) };
         let shares = |dual: &Dual| {
-            Storage::ptr_eq(dual.tangent.storage(), own.storage())
+            Storage::ptr_eq(innermost(&dual.tangent).storage(), innermost(own).storage())
                 && !Storage::ptr_eq(dual.primal.storage(), result.storage())
         };
         if self.duals.iter().any(shares) { Ok(Value::Tensor(ops::clone(own, None)?)) } else { Ok(tangent) }

@@ -2,7 +2,7 @@
 //! share.
 
 use super::call::{any_requires_grad, tensors};
-use super::jvp_rules;
+use crate::batched;
 use crate::grad_mode::is_grad_enabled;
 use crate::variable::tangents::{below, has_strides, is_dual, set_tangent, tangent};
 use crate::variable::view;
@@ -97,9 +97,9 @@ fn write(self_: &Tensor, new: Option<Tensor>) -> Result<()> {
     let target = match (before, &new) {
         (None, None) => return Ok(()),
         (Some(before), _) => before,
-        (None, Some(_)) => {
+        (None, Some(new)) => {
             let owner = view::base(self_).unwrap_or(self_);
-            set_tangent(owner, jvp_rules::zeros_like(owner)?)?;
+            set_tangent(owner, batched::zeros(owner, new)?)?;
             match tangent(self_)? {
                 Some(target) => target,
                 None => bail!(Internal, "a tangent was set but is not there"),
@@ -138,8 +138,8 @@ pub(super) fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]
         operator.name()
     );
     let _below = below();
-    let offset = self_.storage_offset() - geometry.storage_offset() + before.storage_offset();
-    set_tangent(&self_, ops::as_strided(&before, self_.sizes(), self_.strides(), Some(offset))?)
+    let offset = self_.storage_offset() - geometry.storage_offset();
+    set_tangent(&self_, batched::as_strided(&before, self_.sizes(), self_.strides(), offset)?)
 }
 
 /// An operator for which forward mode is not implemented.

@@ -48,7 +48,7 @@ fn set(value: &mut Value, item: usize, tensor: Tensor) {
 /// Whether the computation of the tangents is to be recorded: an argument or its tangent requires a gradient.
 fn is_recorded(call: &Call<'_>) -> bool {
     is_grad_enabled()
-        && (any_requires_grad(call.given) || call.duals.iter().any(|dual| requires_grad(&dual.tangent)))
+        && (any_requires_grad(call.given) || call.duals.iter().any(|dual| dual.tangent.requires_grad()))
 }
 
 /// An alias of an argument, with respect to which the rule differentiates: with the argument's history if the call is recorded and

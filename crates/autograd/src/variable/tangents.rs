@@ -4,8 +4,9 @@ use super::as_strided::in_parts;
 use super::meta::{Variable, add_autograd_key, variable, variable_or_init};
 use super::view;
 use crate::graph::dual_level::{Slot, is_dual_level_open};
-use crate::{alias, factory};
+use crate::{alias, batched, factory};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, bail, ensure, shape};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 use std::sync::Arc;
 
@@ -68,8 +69,7 @@ pub(crate) fn strided_part(
     offset: i64,
 ) -> Result<Tensor> {
     let _below = below();
-    let offset = offset - primal.storage_offset() + tangent.storage_offset();
-    ops::as_strided(tangent, sizes, strides, Some(offset))
+    batched::as_strided(tangent, sizes, strides, offset - primal.storage_offset())
 }
 
 /// Sets the tangent of `tensor`. If its slot is still empty, the slot is filled: saved aliases of the tensor share it.
@@ -110,10 +110,15 @@ fn laid_out_like(tensor: &Tensor, tangent: Tensor) -> Result<Tensor> {
         return Ok(tangent);
     }
     let _below = below();
-    let copy = if shape::is_non_overlapping_and_dense(sizes, strides) {
-        factory::empty_strided(sizes, strides, tangent.dtype(), tangent.device())?
-    } else if shape::has_internal_overlap(sizes, strides) {
+    let is_dense = shape::is_non_overlapping_and_dense(sizes, strides);
+    if !is_dense && shape::has_internal_overlap(sizes, strides) {
         return Ok(tangent);
+    }
+    if is_batched(&tangent) {
+        return batched::copy_strided(&tangent, strides);
+    }
+    let copy = if is_dense {
+        factory::empty_strided(sizes, strides, tangent.dtype(), tangent.device())?
     } else {
         let extent = shape::extent(sizes, strides)?.unwrap_or(0) + 1;
         let memory = ops::new_zeros(&tangent, &[extent], None, None, None, None)?;

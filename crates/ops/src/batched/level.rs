@@ -24,12 +24,16 @@ pub struct Level {
     pub size: i64,
     /// What random operators do.
     pub randomness: Randomness,
+    /// Whether only tangents are batched: the level of a Jacobian by forward mode, at which the primals of all examples are the same.
+    pub is_of_tangents: bool,
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
     static OPEN: RefCell<Vec<Level>> = const { RefCell::new(Vec::new()) };
+    /// Levels that a [`Below`] hides. Tensors below may have tangents that are batched there.
+    static HIDDEN: RefCell<Vec<Level>> = const { RefCell::new(Vec::new()) };
 }
 
 const BATCHED: DispatchKeySet = DispatchKeySet::of(DispatchKey::Batched);
@@ -44,13 +48,13 @@ pub fn current_level() -> Option<Level> {
     OPEN.with_borrow(|open| open.last().copied())
 }
 
-/// The open level of this number.
+/// The level of this number, which is open or hidden.
 ///
 /// # Errors
 /// `InvalidArgument` where it is closed, or open on another thread.
 pub fn open_level(id: u64) -> Result<Level> {
-    let found = OPEN.with_borrow(|open| open.iter().find(|level| level.id == id).copied());
-    match found {
+    let find = |levels: &Vec<Level>| levels.iter().find(|level| level.id == id).copied();
+    match OPEN.with_borrow(find).or_else(|| HIDDEN.with_borrow(find)) {
         Some(level) => Ok(level),
         None => bail!(
             InvalidArgument("vmap"),
@@ -71,8 +75,20 @@ impl LevelGuard {
     /// # Errors
     /// `InvalidArgument` for a negative size.
     pub fn open(size: i64, randomness: Randomness) -> Result<Self> {
+        Self::opened(size, randomness, false)
+    }
+
+    /// Opens a level at which only tangents are batched.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a negative size.
+    pub fn open_for_tangents(size: i64, randomness: Randomness) -> Result<Self> {
+        Self::opened(size, randomness, true)
+    }
+
+    fn opened(size: i64, randomness: Randomness, is_of_tangents: bool) -> Result<Self> {
         ensure!(size >= 0, InvalidArgument("vmap"), "expected a batch size of at least 0 but got {size}");
-        let level = Level { id: NEXT.fetch_add(1, Ordering::Relaxed), size, randomness };
+        let level = Level { id: NEXT.fetch_add(1, Ordering::Relaxed), size, randomness, is_of_tangents };
         OPEN.with_borrow_mut(|open| open.push(level));
         Ok(LevelGuard { level, _included: ThreadKeysGuard::include(BATCHED) })
     }
@@ -90,9 +106,11 @@ impl Drop for LevelGuard {
     }
 }
 
-/// Until it is dropped, only the levels below one are open: a rule of that level calls operators on tensors that do not have it.
+/// Until it is dropped, only the levels below one are open: a rule of that level calls operators on tensors that do not have it. The
+/// others are hidden: calls without batched tensors do not see them, but the tangents of tensors may be batched there.
 pub struct Below {
-    hidden: Vec<Level>,
+    /// How many levels were hidden before.
+    hidden: usize,
     _included: Option<ThreadKeysGuard>,
 }
 
@@ -108,9 +126,14 @@ impl Below {
     }
 
     fn keeping(keep: impl Fn(&Level) -> bool) -> Self {
-        let (hidden, is_empty) = OPEN.with_borrow_mut(|open| {
+        let (mut newly, is_empty) = OPEN.with_borrow_mut(|open| {
             let at = open.iter().position(|level| !keep(level)).unwrap_or(open.len());
             (open.split_off(at), open.is_empty())
+        });
+        let hidden = HIDDEN.with_borrow_mut(|all| {
+            let before = all.len();
+            all.append(&mut newly);
+            before
         });
         let _included = is_empty.then(|| ThreadKeysGuard::stop_including(BATCHED));
         Below { hidden, _included }
@@ -119,6 +142,7 @@ impl Below {
 
 impl Drop for Below {
     fn drop(&mut self) {
-        OPEN.with_borrow_mut(|open| open.append(&mut self.hidden));
+        let mut levels = HIDDEN.with_borrow_mut(|all| all.split_off(self.hidden.min(all.len())));
+        OPEN.with_borrow_mut(|open| open.append(&mut levels));
     }
 }

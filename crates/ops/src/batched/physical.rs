@@ -44,6 +44,17 @@ pub fn physical_like(tensor: &Tensor, wrappers: &[Wrapper]) -> Result<Tensor> {
     Ok(tensor)
 }
 
+/// A batched tensor with all batches as its first dimensions, and the wrappers with which [`rewrap`] makes it batched again. A tensor
+/// that is not batched as it is.
+///
+/// # Errors
+/// As [`physical_like`].
+pub fn with_batches_in_front(tensor: &Tensor) -> Result<(Tensor, Vec<Wrapper>)> {
+    let in_front = |wrapper: Wrapper| Wrapper { dim: 0, ..wrapper };
+    let wrappers: Vec<Wrapper> = wrappers(tensor).into_iter().map(in_front).collect();
+    Ok((physical_like(tensor, &wrappers)?, wrappers))
+}
+
 /// The tensor with its batch of level `id` as a first dimension.
 fn leading(tensor: &Tensor, id: u64, size: i64) -> Result<Tensor> {
     match parts(tensor) {
@@ -72,12 +83,17 @@ pub fn rewrap(tensor: &Tensor, wrappers: &[Wrapper]) -> Result<Tensor> {
 }
 
 /// The tensor, batched at every level that is open on this thread: where it is not, all examples of the level share its elements. A
-/// function of one example that is differentiated by it then has a gradient for each example.
+/// function of one example that is differentiated by it then has a gradient for each example. At levels of tangents the examples of what
+/// is differentiated do not differ, so that it stays as it is there.
 ///
 /// # Errors
 /// Those of `expand`.
 pub fn batched_at_all_levels(tensor: &Tensor) -> Result<Tensor> {
-    let open = levels();
+    let mut open = levels();
+    if open.iter().any(|level| level.is_of_tangents) {
+        let own = wrappers(tensor);
+        open.retain(|level| !level.is_of_tangents || own.iter().any(|wrapper| wrapper.level == level.id));
+    }
     if open.is_empty() {
         return Ok(tensor.clone());
     }

@@ -6,8 +6,9 @@ use super::boxed_kernel::{self, BoxedKernel, BoxedKernels, Call};
 use super::kernel::{Kernel, KernelEntry, KernelFn, from_pointer, to_pointer};
 use super::observed::{self, Observed};
 use super::registration::{self, Registration, TableAddress};
-use super::schema::{self, Argument};
+use super::schema;
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, apply_thread_keys, bail, ensure, profiler};
+use flambeau_schema::{Argument, FunctionSchema};
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -20,9 +21,20 @@ pub trait OperatorInfo: Sync {
     /// `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
     fn schema(&self) -> &'static str;
 
+    /// The schema, parsed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a malformed schema.
+    fn parsed_schema(&self) -> Result<&'static FunctionSchema> {
+        schema::parsed(self.schema())
+    }
+
     /// The arguments that the schema lists, in its order.
-    fn arguments(&self) -> Vec<Argument<'_>> {
-        schema::arguments(self.schema())
+    ///
+    /// # Errors
+    /// Those of [`parsed_schema`](Self::parsed_schema).
+    fn arguments(&self) -> Result<Vec<&'static Argument>> {
+        Ok(self.parsed_schema()?.arguments().collect())
     }
 
     /// Whether a kernel is registered for exactly this key, by the operator's definition or another crate.

@@ -1,18 +1,17 @@
 //! The signature of an operator that was defined at run time: its parsed schema, against which each call is checked. Its kernels read
 //! values by position and type, those in C without another check.
 
-use crate::dispatch::{Argument, Value};
+use crate::dispatch::Value;
 use flambeau_core::{Result, Scalar, bail, ensure, error};
 use flambeau_schema::{Alias, BaseType, FunctionSchema, Type};
 use std::borrow::Cow;
 
-/// A parsed schema, and its parts as [`Argument`]s have them. All of it stays for as long as the operator: until the process ends.
+/// A parsed schema. It stays for as long as the operator: until the process ends.
 pub(super) struct Signature {
     pub(super) name: &'static str,
     /// As schemas are printed.
     pub(super) schema: &'static str,
-    pub(super) arguments: Vec<Argument<'static>>,
-    types: Vec<Type>,
+    pub(super) parsed: &'static FunctionSchema,
     returns: Vec<Type>,
     /// The types of the results that are not arguments which were written.
     new_returns: Vec<Type>,
@@ -28,9 +27,8 @@ impl Signature {
                 "expected a schema such as `mine::cube(Tensor self) -> Tensor` but got {text:?}: {cause}"
             )
         })?;
-        let types: Vec<Type> = schema.arguments().map(|argument| argument.ty.clone()).collect();
         let returns: Vec<Type> = schema.returns.iter().map(|result| result.ty.clone()).collect();
-        for ty in types.iter().chain(&returns) {
+        for ty in schema.arguments().map(|argument| &argument.ty).chain(&returns) {
             ensure!(
                 is_supported(ty),
                 InvalidArgument("define", "schema"),
@@ -42,8 +40,7 @@ impl Signature {
         Ok(Signature {
             name: leaked(schema.name.to_string()),
             schema: leaked(schema.to_string()),
-            arguments: schema.arguments().map(argument).collect(),
-            types,
+            parsed: Box::leak(Box::new(schema)),
             returns,
             new_returns,
         })
@@ -55,18 +52,19 @@ impl Signature {
     /// # Errors
     /// `InvalidArgument` for another number of arguments, or one of another type.
     pub(super) fn check_arguments<'v>(&self, values: &'v [Value]) -> Result<Cow<'v, [Value]>> {
+        let expected = self.parsed.arguments().count();
         ensure!(
-            values.len() == self.types.len(),
+            values.len() == expected,
             InvalidArgument(self.name),
-            "expected {} arguments but got {}",
-            self.types.len(),
+            "expected {expected} arguments but got {}",
             values.len()
         );
         let mut checked = Cow::Borrowed(values);
-        for (at, (ty, value)) in self.types.iter().zip(values).enumerate() {
+        for (at, (argument, value)) in self.parsed.arguments().zip(values).enumerate() {
+            let ty = &argument.ty;
             ensure!(
                 fits(ty, value),
-                InvalidArgument(self.name, self.arguments[at].name),
+                InvalidArgument(self.name, argument.name.as_str()),
                 "expected a `{ty}` but got {value:?}"
             );
             if let Some(value) = converted(ty, value) {
@@ -106,14 +104,6 @@ impl Signature {
 
 fn leaked(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
-}
-
-fn argument(of: &flambeau_schema::Argument) -> Argument<'static> {
-    let ty = leaked(of.ty.to_string());
-    // Only tensors are annotated, directly after the name of the type.
-    let end = of.alias.as_ref().map_or(ty.len(), |_| BaseType::Tensor.name().len().min(ty.len()));
-    let (base, rest) = ty.split_at(end);
-    Argument { base, rest, name: leaked(of.name.clone()), is_written: of.is_written() }
 }
 
 /// Whether there are values of a type.

@@ -15,7 +15,7 @@ pub(crate) fn call(batch: &Batch<'_>) -> Result<Vec<Value>> {
 
 /// Operators of matrices, whose leading dimensions broadcast: an operand with fewer of them gets sizes of 1 after the batch.
 pub(crate) fn matrices(batch: &Batch<'_>) -> Result<Vec<Value>> {
-    let cores = cores(batch);
+    let cores = cores(batch)?;
     let leading = |(tensor, core): (&Tensor, &usize)| tensor.dim().checked_sub(*core);
     let counts: Option<Vec<usize>> = batch.tensors().zip(&cores).map(leading).collect();
     // A matrix without enough dimensions: the operator itself says so.
@@ -43,20 +43,20 @@ fn padded(batch: &Batch<'_>, tensor: &Tensor, missing: usize) -> Result<Tensor> 
 }
 
 /// For each tensor, how many of its last dimensions are those of one matrix or vector.
-fn cores(batch: &Batch<'_>) -> Vec<usize> {
-    let names = batch.operator.arguments();
+fn cores(batch: &Batch<'_>) -> Result<Vec<usize>> {
+    let names = batch.operator.arguments()?;
     let matrix = batch.tensors().next().map(|tensor| tensor.sizes().to_vec()).unwrap_or_default();
     let may_be_vector = batch.operator.name() == "_linalg_solve_ex";
     let core = |(index, value): (usize, &Value)| {
         let Value::Tensor(tensor) = value else { return None };
-        Some(match names.get(index).map_or("", |argument| argument.name) {
+        Some(match names.get(index).map_or("", |argument| argument.name.as_str()) {
             "pivots" | "LU_pivots" | "tau" | "input2" => 1,
             "atol" | "rtol" => 0,
             "B" if may_be_vector && is_vector(tensor, &matrix) => 1,
             _ => 2,
         })
     };
-    batch.arguments.iter().enumerate().filter_map(core).collect()
+    Ok(batch.arguments.iter().enumerate().filter_map(core).collect())
 }
 
 /// Whether the right hand side of a system is a vector, by PyTorch's rule.

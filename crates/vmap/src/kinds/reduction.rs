@@ -4,22 +4,23 @@ use crate::batch::{Batch, mapped, one};
 use crate::kinds::{dims, loops};
 use crate::plan::Role;
 use flambeau_core::{Result, Scalar};
-use flambeau_ops::dispatch::Value;
+use flambeau_ops::dispatch::{Type, Value};
 use flambeau_ops::{Tensor, ops};
 
 pub(crate) fn call(batch: &Batch<'_>) -> Result<Vec<Value>> {
     let at = batch.plan.roles.iter().position(|role| *role == Role::Dims);
     match at.map(|at| (at, &batch.arguments[at])) {
         None => whole(batch),
-        Some((at, Value::None)) if takes_list(batch, at) => over_all(batch, at),
+        Some((at, Value::None)) if takes_list(batch, at)? => over_all(batch, at),
         Some((at, Value::Ints(dims))) if dims.is_empty() => over_all(batch, at),
         Some((at, Value::None)) => flattened(batch, at),
         Some(_) => dims::call(batch),
     }
 }
 
-fn takes_list(batch: &Batch<'_>, at: usize) -> bool {
-    batch.operator.arguments().get(at).is_some_and(|argument| argument.base.contains('['))
+fn takes_list(batch: &Batch<'_>, at: usize) -> Result<bool> {
+    let arguments = batch.operator.arguments()?;
+    Ok(arguments.get(at).is_some_and(|argument| matches!(argument.ty.without_optional(), Type::List(..))))
 }
 
 /// An operator with a list of dimensions, of which none are named.

@@ -94,6 +94,9 @@ const OPS: Crate = Crate {
         &["append_list", "dispatch_types", "enums", "int_list", "method_options", "scratch"],
         // The handle.
         &["tensor"],
+        &["batched/level"],
+        &["batched/wrapper"],
+        &["batched/physical"],
         &[
             "tensor/construct",
             "tensor/display/options",
@@ -355,9 +358,7 @@ const OPS: Crate = Crate {
         &["native/nn/convolution"],
         &["native"],
         &["generated"],
-        &["batched/level", "cpu_fallback", "layouts", "registry"],
-        &["batched/wrapper"],
-        &["batched/physical", "batched/print"],
+        &["batched/print", "cpu_fallback", "layouts", "registry"],
         &["batched"],
     ],
     // Operators as functions, which end in kernels only by way of the dispatcher: arithmetic on handles, composites and copies call

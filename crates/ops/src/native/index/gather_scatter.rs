@@ -5,7 +5,6 @@ use crate::native::factory::copy;
 use crate::native::index::dim_index::{
     Combine, DimIndex, at_least_1d, ensure_written_once, long_index, upcast_if, with_upcast,
 };
-use crate::native::shape::view;
 use crate::native::strided_iter::with_zero_stride;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
@@ -384,6 +383,6 @@ pub fn value_selecting_reduction_backward(
     if keepdim || sizes.is_empty() {
         return ops::scatter_src(&zeros_for(grad, sizes)?, dim, indices, grad);
     }
-    let (grad, indices) = (ops::unsqueeze(grad, dim)?, view::unsqueeze(indices, dim)?);
+    let (grad, indices) = (ops::unsqueeze(grad, dim)?, ops::unsqueeze(indices, dim)?);
     ops::scatter_src(&zeros_for(&grad, sizes)?, dim, &indices, &grad)
 }

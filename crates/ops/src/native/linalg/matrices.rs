@@ -1,6 +1,7 @@
 //! What factorizations and decompositions share: checks of their arguments, column-major copies, loops over the matrices of a batch,
 //! and the errors that `info` stands for.
 
+use crate::batched::physical::innermost;
 use crate::native::guarded_slices::with_slices;
 use crate::parallel::parallel_for;
 use crate::structured::TensorSpec;
@@ -203,8 +204,10 @@ pub(super) enum Problem {
     SingularValues,
 }
 
-/// Fails for the first matrix whose `info` is not 0, in PyTorch's words. Does nothing for tensors without elements on the host.
+/// Fails for the first matrix whose `info` is not 0, in PyTorch's words: under `vmap` for the first of all examples. Does nothing for
+/// tensors without elements on the host.
 pub(super) fn ensure_solved(name: &str, info: &Tensor, problem: Problem) -> Result<()> {
+    let info = innermost(info);
     if !info.device().is_cpu() {
         return Ok(());
     }

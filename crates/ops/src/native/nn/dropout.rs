@@ -125,7 +125,8 @@ fn channels(name: &str, input: &Tensor) -> Result<Tensor> {
     );
     let mut sizes = vec![1; input.dim()];
     sizes[..2].copy_from_slice(&input.sizes()[..2]);
-    ops::empty_memory_format(&sizes, Some(input.dtype()), None, Some(input.device()), None, None)
+    // Under `vmap` a new tensor of each example.
+    ops::new_empty(input, &sizes, None, None, None, None)
 }
 
 macro_rules! dropouts {

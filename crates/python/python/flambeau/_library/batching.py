@@ -1,15 +1,18 @@
-"""`register_vmap`: the kernel for the key `Batched`, which calls the rule with the tensors below the batched ones.
+"""Rules for batches in Python: `register_vmap`, and the static method `vmap` of functions.
 
-What a batched tensor is only the transformation knows: it may set `unwrap` and `wrap` here.
+A rule is for one level of `vmap`: the highest at which an argument is batched. While it runs, this level and those above are hidden, and it
+gets the tensors below.
 """
 
 from __future__ import annotations
+
+from contextlib import contextmanager
 
 from flambeau import Tensor, _flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any, NamedTuple
 
     class VmapInfo(NamedTuple):
@@ -23,27 +26,37 @@ else:
 
     VmapInfo = namedtuple("VmapInfo", ("batch_size", "randomness"))
 
-# `unwrap(args)` returns a VmapInfo, the batch dimension of each argument or None, and the arguments; `wrap(output, out_dims)` the result.
-unwrap: Callable[[tuple[Any, ...]], tuple[Any, tuple[Any, ...], tuple[Any, ...]]] | None = None
-wrap: Callable[[Any, Any], Any] | None = None
+
+def level_of(values: Any) -> tuple[int, VmapInfo] | None:
+    """The number of the highest level at which one of the values, or an item of a list among them, is batched, and what a rule is told."""
+    found = _flambeau._vmap_level_of(list(_flat(values)))
+    return None if found is None else (found[0], VmapInfo(*found[1:]))
 
 
-def _unwrapped(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """The innermost level's tensors, by the functions of the native module, if it has batched tensors."""
-    level: Any = getattr(_flambeau, "_vmap_level", lambda: None)()
-    if level is None:
-        raise NotImplementedError("a batched tensor arrived, but no transformation has said how it is unwrapped")
-    pairs = [_parts(value) for value in args]
-    return VmapInfo(*level), tuple(dim for _, dim in pairs), tuple(value for value, _ in pairs)
+def _flat(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _flat(value)
+        else:
+            yield value
 
 
-def _parts(value: Any) -> tuple[Any, Any]:
+@contextmanager
+def hidden(level: int) -> Iterator[None]:
+    """Inside, the level and those above it are hidden."""
+    _flambeau._vmap_hide(level)
+    try:
+        yield
+    finally:
+        _flambeau._vmap_show()
+
+
+def parts(value: Any, level: int) -> tuple[Any, Any]:
     """What is below the batched tensors of an argument, and the dimensions of the batch; a list has a list of them."""
     if isinstance(value, (list, tuple)):
-        pairs = [_parts(item) for item in value]
+        pairs = [parts(item, level) for item in value]
         return [item for item, _ in pairs], [dim for _, dim in pairs]
-    parts: Any = getattr(_flambeau, "_vmap_parts")
-    return parts(value) if isinstance(value, Tensor) else (value, None)
+    return _flambeau._vmap_parts(value, level) if isinstance(value, Tensor) else (value, None)
 
 
 def _is_batched(dims: Any) -> bool:
@@ -61,23 +74,26 @@ def _refuse_batched(overload: Any, names: Any, dims: Any) -> None:
             )
 
 
-def _wrapped(output: Any, out_dims: Any) -> Any:
-    """The results as batched tensors of the innermost level."""
+def wrapped(output: Any, out_dims: Any, level: int) -> Any:
+    """The results as batched tensors of a level."""
     if isinstance(output, (tuple, list)):
-        return type(output)(_wrapped(value, dim) for value, dim in zip(output, out_dims))
-    return output if out_dims is None else getattr(_flambeau, "_vmap_wrap")(output, out_dims)
+        return type(output)(wrapped(value, dim, level) for value, dim in zip(output, out_dims))
+    return output if out_dims is None or not isinstance(output, Tensor) else _flambeau._vmap_wrap(output, out_dims, level)
 
 
 def kernel(overload: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel of an operator that calls `rule(info, in_dims, *args, **kwargs)`, which returns outputs and their batch dimensions."""
 
     def batched(*args: Any, **kwargs: Any) -> Any:
-        info, in_dims, values = (unwrap or _unwrapped)(args)
-        _refuse_batched(overload, kwargs, (unwrap or _unwrapped)(tuple(kwargs.values()))[1])
-        if not _is_batched(in_dims):
-            # Calls inside the rule have the key too, as long as the level is open.
+        found = level_of((*args, *kwargs.values()))
+        if found is None:
+            # Calls inside the rule have the key too, as long as another level is open.
             return _flambeau._call_excluding("Batched", overload._op, args, kwargs)
-        output, out_dims = rule(info, in_dims, *values, **kwargs)
-        return (wrap or _wrapped)(output, out_dims)
+        level, info = found
+        _refuse_batched(overload, kwargs, [parts(value, level)[1] for value in kwargs.values()])
+        pairs = [parts(value, level) for value in args]
+        with hidden(level):
+            output, out_dims = rule(info, tuple(dim for _, dim in pairs), *(value for value, _ in pairs), **kwargs)
+        return wrapped(output, out_dims, level)
 
     return batched

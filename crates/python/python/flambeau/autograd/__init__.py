@@ -64,12 +64,18 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:
-    """The gradients of `outputs` with respect to `inputs`; nothing is accumulated."""
-    if is_grads_batched:
-        raise NotImplementedError("grad: is_grads_batched is not implemented yet")
+    """The gradients of `outputs` with respect to `inputs`; nothing is accumulated.
+
+    With `is_grads_batched` the first dimension of each of `grad_outputs` is a batch, and so is that of each gradient: one pass computes
+    the products of all with the Jacobian.
+    """
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True")
     unused = materialize_grads if allow_unused is None else allow_unused
+    if is_grads_batched:
+        from ._jacobians import grads_of_batch
+
+        return grads_of_batch(outputs, inputs, grad_outputs, (retain_graph, create_graph, unused), materialize_grads)
     found = _flambeau._grad(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     if not materialize_grads:
         return found

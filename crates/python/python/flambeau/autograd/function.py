@@ -160,28 +160,23 @@ def _batched(cls: type[Function], args: tuple[Any, ...]) -> Any:
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap staticmethod or "
             "set generate_vmap_rule=True."
         )
-    level = _flambeau._vmap_level()
-    if level is None:
+    from .._library.batching import hidden, level_of, parts, wrapped
+
+    found = level_of(value for value in args if isinstance(value, _flambeau.Tensor))
+    if found is None:
         raise RuntimeError("a batched tensor was used outside of the function that vmap called")
-    # A rule is for one level: what is batched at an outer one only is batched at this one too.
-    given = [_flambeau._batched_at_all_levels(value) if _flambeau._is_batched(value) else value for value in args]
-    parts = [_flambeau._vmap_parts(value) if isinstance(value, _flambeau.Tensor) else (value, None) for value in given]
-    values, in_dims = [value for value, _ in parts], tuple(dim for _, dim in parts)
-    from .._library.batching import VmapInfo
-
-    info = VmapInfo(*level)
-    if is_overridden:
-        outputs, out_dims = cls.vmap(info, in_dims, *values)
-    else:
-        outputs, out_dims = _by_example(cls, info, values, in_dims)
+    level, info = found
+    pairs = [parts(value, level) if isinstance(value, _flambeau.Tensor) else (value, None) for value in args]
+    values, in_dims = [value for value, _ in pairs], tuple(dim for _, dim in pairs)
+    with hidden(level):
+        if is_overridden:
+            outputs, out_dims = cls.vmap(info, in_dims, *values)
+        else:
+            outputs, out_dims = _by_example(cls, info, values, in_dims)
     if not isinstance(outputs, (tuple, list)):
-        return _wrapped(outputs, out_dims)
+        return wrapped(outputs, out_dims, level)
     dims = out_dims if isinstance(out_dims, (tuple, list)) else [out_dims] * len(outputs)
-    return tuple(_wrapped(output, dim) for output, dim in zip(outputs, dims, strict=True))
-
-
-def _wrapped(output: Any, dim: int | None) -> Any:
-    return output if dim is None or not isinstance(output, _flambeau.Tensor) else _flambeau._vmap_wrap(output, dim)
+    return tuple(wrapped(output, dim, level) for output, dim in zip(outputs, dims, strict=True))
 
 
 def _by_example(cls: type[Function], info: VmapInfo, values: list[Any], in_dims: tuple[int | None, ...]) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """Products with Jacobians and Hessians, and these as a whole, of functions of one tensor or a tuple of them.
 
-`jvp`, `hvp` and what is computed with strategy="forward-mode" run the function once with tangents; the others run a backward pass for
-each row. Rows are computed one by one: `vectorize` changes nothing.
+`jvp`, `hvp` and what is computed with strategy="forward-mode" run the function with tangents; the others run backward passes. With
+`vectorize` one pass computes all rows, and one run all columns, by `vmap`; without it each row and column has its own.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from .. import _flambeau
 from .._modes import enable_grad
 from . import forward_ad
+from ._jacobians import columns_of, rows_of, stacked, unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     Tensors = tuple["Tensor", ...]
@@ -68,10 +69,15 @@ def jacobian(
 ) -> Any:
     """The Jacobian of each output by each input, of the sizes of both, one after the other."""
     given, single_input = _tuple(inputs, "inputs")
+    if strict and vectorize:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please either set "
+            "`strict=False` or `vectorize=False`."
+        )
     if strategy == "forward-mode":
-        rows, single = _by_columns(func, given, create_graph)
+        rows, single = _by_columns(func, given, create_graph, vectorize)
     elif strategy == "reverse-mode":
-        rows, single = _by_rows(func, given, create_graph, strict)
+        rows, single = _by_rows(func, given, create_graph, strict, vectorize)
     else:
         raise ValueError(f'expected strategy to be "reverse-mode" or "forward-mode" but got {strategy!r}')
     return _as_given(tuple(_as_given(row, single_input) for row in rows), single)
@@ -202,47 +208,52 @@ def _gradients(
     return tuple(_flambeau.zeros_like(x) if grad is None else grad for x, grad in zip(variables, found, strict=True))
 
 
-def _unit(like: Tensor, at: int) -> Tensor:
-    """Zeros with a one at element `at`, in row-major order."""
-    flat = _flambeau.zeros(like.numel(), dtype=like.dtype, device=like.device)
-    flat[at] = 1
-    return flat.view(like.shape)
-
-
-def _stacked(rows: list[Tensor], like: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    if not rows:
-        return _flambeau.zeros(sizes, dtype=like.dtype, device=like.device)
-    return _flambeau.stack(rows).reshape(sizes)
-
-
-def _by_rows(func: Callable[..., Any], given: Tensors, create_graph: bool, strict: bool) -> tuple[list[Tensors], bool]:
+def _by_rows(
+    func: Callable[..., Any], given: Tensors, create_graph: bool, strict: bool, vectorize: bool
+) -> tuple[list[Tensors], bool]:
     """For each output the Jacobians by each input, by backward passes."""
     with enable_grad():
         variables = _variables(given, create_graph)
         outputs, single = _tuple(func(*variables), "outputs of the user-provided function")
-        rows = []
-        for output in outputs:
-            units = [_unit(output, at) for at in range(output.numel())]
-            found = [_gradients((output,), variables, (unit,), create_graph, strict) for unit in units]
-            by_input = [[row[index] for row in found] for index in range(len(given))]
-            pairs = zip(by_input, given, strict=True)
-            rows.append(tuple(_stacked(part, x, (*output.shape, *x.shape)) for part, x in pairs))
-    return rows, single
+
+        def gradients(roots: Sequence[Tensor], seeds: Sequence[Tensor]) -> Tensors:
+            return _gradients(tuple(roots), variables, tuple(seeds), create_graph, strict)
+
+        rows = rows_of(outputs, variables, gradients, None if vectorize else 1)
+    return [tuple(row) for row in rows], single
 
 
-def _by_columns(func: Callable[..., Any], given: Tensors, create_graph: bool) -> tuple[list[Tensors], bool]:
-    """The same in forward mode, one run for each element of the inputs."""
+def _by_columns(func: Callable[..., Any], given: Tensors, create_graph: bool, vectorize: bool) -> tuple[list[Tensors], bool]:
+    """The same in forward mode."""
+    if not vectorize:
+        return _column_by_column(func, given, create_graph)
+    single = True
+    with enable_grad():
+        primals = given if create_graph else _detached(given)
+
+        def tangents(duals: list[Tensor]) -> list[Tensor]:
+            nonlocal single
+            outputs, single = _tuple(func(*duals), "outputs of the user-provided function")
+            pairs = [forward_ad.unpack_dual(output) for output in outputs]
+            return [_flambeau.zeros_like(primal) if slope is None else slope for primal, slope in pairs]
+
+        columns = columns_of(primals, "error", tangents)
+    return [tuple(row) if create_graph else _detached(tuple(row)) for row in columns], single
+
+
+def _column_by_column(func: Callable[..., Any], given: Tensors, create_graph: bool) -> tuple[list[Tensors], bool]:
+    """One run of the function for each element of the inputs."""
     rows: list[list[Tensor]] = []
     single = True
     for index, x in enumerate(given):
         columns = []
         for at in range(x.numel()):
-            direction = tuple(_unit(y, at) if index == other else _flambeau.zeros_like(y) for other, y in enumerate(given))
+            direction = tuple(unit(y, at) if index == other else _flambeau.zeros_like(y) for other, y in enumerate(given))
             columns.append(_columns_of(func, given, direction, create_graph))
         outputs, single = columns[0] if columns else _tuple(func(*given), "outputs of the user-provided function")
         rows = rows or [[] for _ in outputs]
         for number, output in enumerate(outputs):
-            whole = _stacked([column[number] for column, _ in columns], output, (*x.shape, *output.shape))
+            whole = stacked([column[number] for column, _ in columns], output, (*x.shape, *output.shape))
             transposed = (*range(x.dim(), whole.dim()), *range(x.dim()))
             rows[number].append(whole.permute(transposed))
     return [tuple(row) for row in rows], single

@@ -29,12 +29,14 @@ def gradcheck(
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
+    check_batched_grad: bool = False,
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
 ) -> bool:
     """Whether the gradients that `func` records at `inputs` are those that differences of its values tell.
 
-    With `check_forward_ad` the tangents of forward mode are compared too, and without `check_backward_ad` they alone. Every
+    With `check_forward_ad` the tangents of forward mode are compared too, and without `check_backward_ad` they alone. With
+    `check_batched_grad` a backward pass with a batch of gradients, as `vmap` runs it, has to give what one for each gives. Every
     element of every output and input is looked at, which PyTorch calls the slow mode. Inputs that require grad are of 64
     bits; others, and what is no tensor, are handed on.
     """
@@ -53,6 +55,8 @@ def gradcheck(
 
     modes = [check_forward_ad, check_backward_ad]
     found = _flambeau._gradcheck(call, tensor_inputs, [eps, atol, rtol, nondet_tol], check_undefined_grad, modes)
+    if found is None and check_batched_grad and check_backward_ad:
+        found = _problem_of_batch(call(*tensor_inputs), [x for x in tensor_inputs if x.requires_grad], atol, rtol)
     if found is not None and raise_exception:
         raise GradcheckError(found)
     return found is None
@@ -64,6 +68,24 @@ def _problem_of_inputs(tensors: list[Tensor]) -> str | None:
         return "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
     if any(tensor.dtype not in (_flambeau.float64, _flambeau.complex128) for tensor in leaves):
         return "gradcheck expects inputs that require grad to be of float64 or complex128: differences of others are too coarse"
+    return None
+
+
+def _problem_of_batch(outputs: list[Tensor], leaves: list[Tensor], atol: float, rtol: float) -> str | None:
+    """What is wrong with a backward pass with a batch of gradients, in words."""
+    from ._jacobians import grads_of_batch
+
+    for index, output in enumerate(output for output in outputs if output.requires_grad):
+        seeds = _flambeau.randn((2, *output.shape), dtype=output.dtype, device=output.device)
+        try:
+            found = grads_of_batch(output, leaves, seeds, (True, False, True), True)
+        except (RuntimeError, TypeError) as error:
+            return f"a backward pass with a batch of gradients of output {index} is an error: {error}"
+        for at, seed in enumerate(seeds):
+            expected = _flambeau._grad(output, leaves, seed, True, False, True)
+            for number, (own, other) in enumerate(zip(found, expected, strict=True)):
+                if other is not None and not _flambeau.allclose(own[at], other, rtol, atol, equal_nan=True):
+                    return f"a batch of gradients of output {index} gives {own[at]} for input {number}, and one at a time {other}"
     return None
 
 
@@ -88,6 +110,7 @@ def gradgradcheck(
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
+    check_batched_grad: bool = False,
     check_fwd_over_rev: bool = False,
     check_rev_over_rev: bool = True,
 ) -> bool:
@@ -115,6 +138,7 @@ def gradgradcheck(
         raise_exception=raise_exception,
         nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad,
+        check_batched_grad=check_batched_grad,
         check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
     )

@@ -68,7 +68,11 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """The tensor itself: transforms wrap no tensors."""
+    """The tensor of all examples that a batched tensor holds: below all its levels, or without `recurse` below the innermost."""
+    found = flambeau._flambeau._vmap_level_of([tensor])
+    while found is not None:
+        tensor = flambeau._flambeau._vmap_parts(tensor, found[0])[0]
+        found = flambeau._flambeau._vmap_level_of([tensor]) if recurse else None
     return tensor
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from .. import _flambeau
 from .._modes import enable_grad
-from ..autograd.functional import _gradients, _stacked, _unit
+from ..autograd._jacobians import rows_of
+from ..autograd.functional import _gradients
 from .calls import Chosen, called, plain
 from .trees import flatten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from .calls import ArgNums, Function
@@ -70,11 +72,20 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     return (value, pulled_back, aux) if has_aux else (value, pulled_back)
 
 
-def jacrev(func: Function, argnums: ArgNums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Function:
-    """A function that gives the Jacobian of `func` by the arguments `argnums`, by rows: backward passes.
+def jacrev(
+    func: Function,
+    argnums: ArgNums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Function:
+    """A function that gives the Jacobian of `func` by the arguments `argnums`, by rows: one backward pass with a batch of gradients.
 
-    Rows are computed one by one, whatever `chunk_size` is.
+    With a `chunk_size` a pass computes so many rows, which needs less memory. With 1, rows are computed without a batch.
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen(args, argnums)
@@ -83,15 +94,12 @@ def jacrev(func: Function, argnums: ArgNums = 0, *, has_aux: bool = False, chunk
             variables = chosen.variables()
             outputs, aux = called(func, chosen.replaced(variables), kwargs, has_aux)
             found, build = flatten(outputs, "outputs of the function")
-            parts: Any = [chosen.like(_rows(output, variables, recorded)) for output in found]
+
+            def gradients(roots: Sequence[Tensor], seeds: Sequence[Tensor]) -> Sequence[Tensor]:
+                return _gradients(tuple(roots), variables, tuple(seeds), recorded, False)
+
+            parts: Any = [chosen.like(rows) for rows in rows_of(found, variables, gradients, chunk_size)]
         whole = build(parts)
         return (whole, aux) if has_aux else whole
 
     return jacobian
-
-
-def _rows(output: Tensor, variables: tuple[Tensor, ...], recorded: bool) -> list[Tensor]:
-    units = [_unit(output, at) for at in range(output.numel())]
-    found = [_gradients((output,), variables, (unit,), recorded, False) for unit in units]
-    by_input = [[row[index] for row in found] for index in range(len(variables))]
-    return [_stacked(part, x, (*output.shape, *x.shape)) for part, x in zip(by_input, variables, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from .. import _flambeau
+from ..autograd._jacobians import level
 from ..utils import _pytree as pytree
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ def vmap(func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
     once. Random operators are an error, or with the randomness "different" draw for each slice, or with "same" once for all. With a
     `chunk_size`, `func` runs once for so many slices.
     """
-    _check_randomness(randomness)
+    check_randomness(randomness)
     _check_chunk_size(chunk_size)
 
     @functools.wraps(func)
@@ -39,7 +40,7 @@ def vmap(func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
     return mapped
 
 
-def _check_randomness(randomness: str) -> None:
+def check_randomness(randomness: str) -> None:
     if randomness not in RANDOMNESS:
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
@@ -53,14 +54,11 @@ def _run(
     func: Function, values: list[Any], dims: list[int | None], spec: Any, kwargs: dict[str, Any], size: int, randomness: str, out_dims: Any
 ) -> tuple[list[Any], Any]:
     """The outputs of the function for all slices, flattened."""
-    _flambeau._vmap_enter(size, randomness)
-    try:
+    with level(size, randomness):
         given = [value if dim is None else _flambeau._vmap_wrap(value, dim) for value, dim in zip(values, dims, strict=True)]
         outputs = func(*pytree.tree_unflatten(given, spec), **kwargs)
         flat, out_spec = pytree.tree_flatten(outputs)
         return [_unwrapped(func, x, dim) for x, dim in zip(flat, _flat_out_dims(func, outputs, out_dims), strict=True)], out_spec
-    finally:
-        _flambeau._vmap_exit()
 
 
 def _in_chunks(
