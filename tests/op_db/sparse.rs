@@ -2,7 +2,7 @@
 
 use super::view::build;
 use crate::array::Array;
-use crate::row::{Arg, Check, Row, WIDE_FLOATS, ints, none, row};
+use crate::row::{Arg, Check, FLOATS, Row, WIDE_FLOATS, ints, none, row};
 use flambeau_core::ErrorKind;
 use flambeau_core::ScalarType::{self, BF16, F16, F32, F64, I32, I64};
 
@@ -104,6 +104,123 @@ fn coordinates() -> Vec<Row> {
                 ErrorKind::InvalidArgument,
                 "pointers that ascend",
             ),
+    ]
+}
+
+/// The softmax of each column in each segment of rows.
+fn softmax(a: &[Arg]) -> Vec<Array> {
+    let (values, starts, log) = (a[0].array(), a[1].array(), a[2].flag());
+    let segment_of = |row: usize| starts.data.iter().rposition(|start| *start <= row as f64).unwrap_or(0);
+    vec![build(&values.sizes, |i| {
+        let at = segment_of(i[0]);
+        let rows = starts.data[at] as usize..starts.data[at + 1] as usize;
+        let all: Vec<f64> = rows.map(|row| values.at(&[&[row], &i[1..]].concat())).collect();
+        let largest = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = all.iter().map(|x| (x - largest).exp()).sum();
+        let shifted = values.at(i) - largest;
+        if log { shifted - sum.ln() } else { shifted.exp() / sum }
+    })]
+}
+
+fn softmaxes() -> Vec<Row> {
+    let values = |sizes: &[usize], seed: u64| -> Arg { Array::fill(sizes, -3.0..3.0, seed).into() };
+    let starts = || longs(&[0, 2, 2, 5, 6]);
+    vec![
+        row("_segment_softmax")
+            .types(FLOATS)
+            .ulps(8.0)
+            .sample(vec![values(&[6], 1), starts(), false.into()])
+            .sample(vec![values(&[6], 2), starts(), true.into()])
+            .sample(vec![values(&[6, 3], 3), starts(), false.into()])
+            .sample(vec![values(&[6, 3], 4), starts(), true.into()])
+            .sample(vec![values(&[0, 3], 5), longs(&[0]), false.into()])
+            .reference(softmax)
+            .refuses(
+                vec![values(&[6], 1), longs(&[0, 7]), false.into()],
+                ErrorKind::InvalidArgument,
+                "pointers that ascend",
+            ),
+    ]
+}
+
+/// The pointers of selected rows, and the positions of their elements.
+fn selected_rows(a: &[Arg]) -> Vec<Array> {
+    let (crow, index) = (a[0].array(), a[1].array());
+    let positions = |row: &f64| crow.data[*row as usize] as usize..crow.data[*row as usize + 1] as usize;
+    let ends = index.data.iter().scan(0, |end, row| {
+        *end += positions(row).len();
+        Some(*end)
+    });
+    vec![
+        array(std::iter::once(0).chain(ends).collect()),
+        array(index.data.iter().flat_map(positions).collect()),
+    ]
+}
+
+fn selections() -> Vec<Row> {
+    let (crow, count) = (|| longs(FIRST.0), FIRST.1.len() as i64);
+    vec![
+        row("_csr_select_rows")
+            .types(INDICES)
+            .ulps(0.0)
+            .gives(|_| I64)
+            .not_differentiable()
+            .skip(Check::Variants, OF_VALUES)
+            .sample(vec![crow(), longs(&[2, 0, 1, 2]), count.into()])
+            .sample(vec![crow(), longs(&[]), count.into()])
+            .reference(selected_rows)
+            .refuses(vec![crow(), longs(&[4]), count.into()], ErrorKind::Index, "index 4 is out of bounds")
+            .refuses(
+                vec![longs(&[0, 5, 2, 6]), longs(&[1]), count.into()],
+                ErrorKind::InvalidArgument,
+                "pointers that ascend",
+            ),
+    ]
+}
+
+/// Parameters after a step of Adam for some of their rows.
+fn adam(a: &[Arg]) -> Vec<Array> {
+    let (mut params, means, squares) = (a[0].array().clone(), a[1].array(), a[2].array());
+    let (rows, grad) = (a[3].array(), a[4].array());
+    let [lr, beta1, beta2, eps, decay, step] = [5, 6, 7, 8, 9, 10].map(|at| a[at].number());
+    let width = grad.data.len() / rows.data.len().max(1);
+    for (at, row) in rows.data.iter().enumerate() {
+        for column in 0..width {
+            let of = *row as usize * width + column;
+            let grad = grad.data[at * width + column] + decay * params.data[of];
+            let mean = means.data[of] + (1.0 - beta1) * (grad - means.data[of]);
+            let square = squares.data[of] + (1.0 - beta2) * (grad * grad - squares.data[of]);
+            let rate = lr * (1.0 - beta2.powf(step)).sqrt() / (1.0 - beta1.powf(step));
+            params.data[of] -= rate * mean / (square.sqrt() + eps);
+        }
+    }
+    vec![params]
+}
+
+fn optimizers() -> Vec<Row> {
+    let call = |sizes: &[usize], rows: &[i64], decay: f64| {
+        let grad_sizes = [&[rows.len()], &sizes[1..]].concat();
+        let numbers = [0.01, 0.9, 0.99, 1e-8, decay, 3.0].map(Arg::from);
+        let tensors = [
+            around_one(sizes, 1),
+            around_one(sizes, 2),
+            around_one(sizes, 3),
+            longs(rows),
+            around_one(&grad_sizes, 4),
+        ];
+        tensors.into_iter().chain(numbers).collect::<Vec<Arg>>()
+    };
+    vec![
+        row("_sparse_adam_")
+            .types(WIDE_FLOATS)
+            .ulps(8.0)
+            .not_differentiable()
+            .sample(call(&[5, 3], &[0, 3], 0.0))
+            .sample(call(&[5, 3], &[4], 0.1))
+            .sample(call(&[6], &[1, 2, 5], 0.0))
+            .reference(adam)
+            .refuses(call(&[5, 3], &[0, 5], 0.0), ErrorKind::Index, "index 5 is out of bounds")
+            .refuses(call(&[5, 3], &[3, 3], 0.0), ErrorKind::InvalidArgument, "distinct rows"),
     ]
 }
 
@@ -322,5 +439,6 @@ fn systems() -> Vec<Row> {
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
     let families: [fn() -> Vec<Row>; 5] = [coordinates, pointers, products, sparse_products, systems];
-    families.iter().flat_map(|family| family()).collect()
+    let more: [fn() -> Vec<Row>; 3] = [softmaxes, selections, optimizers];
+    families.iter().chain(&more).flat_map(|family| family()).collect()
 }

@@ -7,11 +7,12 @@ import time
 
 import flambeau
 from flambeau import Tensor, nn
+from flambeau.profiler import profile
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=20_000, help="nodes of the graph")
+    parser.add_argument("--nodes", type=int, default=100_000, help="nodes of the graph")
     parser.add_argument("--degree", type=int, default=10, help="edges that begin at each node")
     parser.add_argument("--communities", type=int, default=4, help="groups of nodes, inside of which most edges are")
     parser.add_argument("--features", type=int, default=32, help="features of a node, which are noise with a hint of its group")
@@ -65,17 +66,26 @@ def main() -> None:
     adam = flambeau.optim.Adam(network.parameters(), lr=args.lr)
     known = flambeau.rand(args.nodes) < 0.1
     print(f"{args.nodes} nodes, {adjacency._nnz()} elements, {int(known.sum())} nodes with a known group")
-    start = time.perf_counter()
-    for step in range(args.steps):
+
+    def train() -> tuple[Tensor, Tensor]:
         adam.zero_grad()
         scores = network(adjacency, features)
         loss = nn.functional.cross_entropy(scores[known], groups[known])
         loss.backward()
         adam.step()
+        return scores, loss
+
+    start = time.perf_counter()
+    for step in range(args.steps):
+        scores, loss = train()
         if step % 10 == 9 or step == 0:
             right = (scores.argmax(1) == groups)[~known].float().mean().item()
             print(f"step {step + 1}: loss {loss.item():.4f}, {right:.1%} of the other nodes right")
-    print(f"{(time.perf_counter() - start) / args.steps * 1000:.1f} ms a step")
+    seconds = (time.perf_counter() - start) / args.steps
+    del scores, loss
+    with profile(profile_memory=True) as profiled:
+        train()
+    print(f"{seconds * 1000:.1f} ms a step, with at most {profiled.peak_memory / 2**20:.1f} MiB in tensors")
 
 
 if __name__ == "__main__":

@@ -137,8 +137,9 @@ def test_digits_without_scikit_learn(monkeypatch):
 def test_sparse_programs_learn(name, arguments, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [name, *arguments.split()])
     example(name).main()
-    losses = [float(line.split("loss ")[1].split(",")[0]) for line in capsys.readouterr().out.splitlines() if "loss " in line]
-    assert losses[-1] < losses[0]
+    lines = capsys.readouterr().out.splitlines()
+    losses = [float(line.split("loss ")[1].split(",")[0]) for line in lines if "loss " in line]
+    assert losses[-1] < losses[0] and " ms a step, with at most " in lines[-1] and " MiB in tensors" in lines[-1]
 
 
 def test_batches_give_what_loops_give():

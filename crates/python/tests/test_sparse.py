@@ -273,3 +273,86 @@ def test_scipy_gets_checked_indices():
     s.col_indices()[0] = 10**9
     with pytest.raises(IndexError, match="out of bounds"):
         fl.sparse.to_scipy(s)
+
+
+@pytest.mark.parametrize("dtype", [fl.float32, fl.float64])
+def test_lazy_weight_decay_is_for_the_rows_of_the_gradient(dtype):
+    fl.manual_seed(0)
+    table = nn.Parameter(fl.randn(20, 3).to(dtype))
+    expected, means, squares = table.detach().double().numpy().copy(), np.zeros((20, 3)), np.zeros((20, 3))
+    adam = fl.optim.SparseAdam([table], lr=0.1, betas=(0.8, 0.95), weight_decay=0.3, lazy=True)
+    for step, rows in enumerate(([1, 5, 5], [5, 19], [0], [1, 7, 19])):
+        adam.zero_grad()
+        (nn.functional.embedding(fl.tensor(rows), table, sparse=True) ** 2).sum().backward()
+        for row in sorted(set(rows)):
+            grad = 2 * rows.count(row) * expected[row] + 0.3 * expected[row]
+            means[row] += 0.2 * (grad - means[row])
+            squares[row] += 0.05 * (grad * grad - squares[row])
+            rate = 0.1 * (1 - 0.95 ** (step + 1)) ** 0.5 / (1 - 0.8 ** (step + 1))
+            expected[row] -= rate * means[row] / (np.sqrt(squares[row]) + 1e-8)
+        adam.step()
+    tolerance = 1e-5 if dtype == fl.float32 else 1e-12
+    assert np.allclose(table.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_steps_in_one_pass_are_those_by_operators():
+    def train(is_contiguous):
+        rows = fl.arange(24.0, dtype=fl.float64).reshape(8, 3) / 10
+        table = nn.Parameter(rows if is_contiguous else rows.t().contiguous().t())
+        adam = fl.optim.SparseAdam([table], lr=0.1, weight_decay=0.1, lazy=True)
+        for rows in ([0, 3], [3, 7, 7]):
+            adam.zero_grad()
+            (nn.functional.embedding(fl.tensor(rows), table, sparse=True) ** 2).sum().backward()
+            adam.step()
+        return table.detach()
+
+    # A table that is not contiguous takes the operators.
+    assert fl.allclose(train(True), train(False), rtol=1e-12)
+
+
+def test_weight_decay_is_never_lazy_silently():
+    with pytest.raises(ValueError, match="lazy=True"):
+        fl.optim.SparseAdam([nn.Parameter(fl.ones(2, 2))], weight_decay=0.1)
+
+
+FORGED_ROWS = [[0, 1, 3], [1, 1, 2], [0, 3, 2], [0, -1, 2], [0, 2**63 - 1, 2], [0, -(2**63), 2], [0, 2]]
+FORGED_COLUMNS = [[0, 2], [0, -1], [0, 2**62], [-(2**63), 0], [0], [0, 1, 1]]
+
+
+@pytest.mark.parametrize("make", [fl.sparse_csr_tensor, fl.sparse_csc_tensor])
+def test_forged_parts_are_refused(make):
+    ones = [1.0, 1.0]
+    make([0, 1, 2], [0, 1], ones, (2, 2))
+    for compressed, plain in [(bad, [0, 1]) for bad in FORGED_ROWS] + [([0, 1, 2], bad) for bad in FORGED_COLUMNS]:
+        with pytest.raises((RuntimeError, ValueError, IndexError)):
+            make(compressed, plain, ones, (2, 2))
+    for bad in ([[0, 2], [0, 0]], [[0, -1], [0, 0]], [[0, 2**62], [0, 0]], [[0], [0]]):
+        with pytest.raises((RuntimeError, ValueError, IndexError)):
+            fl.sparse_coo_tensor(bad, ones, (2, 2))
+    with pytest.raises((RuntimeError, ValueError, IndexError, OverflowError)):
+        fl.sparse_coo_tensor([[0, 1], [0, 1]], ones, (2**40, 2**40))
+
+
+USES = {
+    "product": lambda x: x @ fl.ones(2, 3),
+    "product with a vector": lambda x: x @ fl.ones(2),
+    "product of sparse matrices": lambda x: x @ x,
+    "transposed": lambda x: fl.ones(3, 2) @ x,
+    "strided": lambda x: x.to_dense(),
+    "rows": lambda x: x[fl.tensor([1, 0])].to_dense(),
+    "softmax": lambda x: fl.sparse.softmax(x.to_sparse_coo(), 1).to_dense(),
+    "sum": lambda x: fl.sparse.sum(x.to_sparse_coo(), 1).to_dense(),
+    "sampled": lambda x: fl.sparse.sampled_addmm(x, fl.ones(2, 3), fl.ones(3, 2)),
+    "columns": lambda x: x.to_sparse_csc().to_dense(),
+    "sum of two": lambda x: (x + x).to_dense(),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("part, bad", [("col_indices", 2), ("col_indices", -1), ("col_indices", 2**62), ("crow_indices", 5), ("crow_indices", -3)])
+def test_whatever_reads_by_an_overwritten_index_fails(use, part, bad):
+    x = fl.eye(2).to_sparse_csr()
+    USES[use](x)
+    getattr(x, part)()[1] = bad
+    with pytest.raises((RuntimeError, ValueError, IndexError)):
+        USES[use](x)

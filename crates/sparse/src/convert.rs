@@ -75,7 +75,12 @@ fn coordinates(of: &Compressed) -> Result<Coo> {
         false => ops::cat(&[batch, ops::stack(&[row, column], 0)?], 0)?,
     };
     let values = reshape(&of.values, &joined(&[&[indices.sizes()[1]], dense]))?;
-    Ok(Coo { indices, values, sizes: of.sizes.clone(), is_coalesced: false })
+    // Columns ascend in each row. What is not coalesced is checked when it is.
+    let is_coalesced = by_rows && !of.layout.is_blocked();
+    if is_coalesced {
+        check_coordinates("indices", &indices, &of.sizes[..of.batch_dim() + 2])?;
+    }
+    Ok(Coo { indices, values, sizes: of.sizes.clone(), is_coalesced })
 }
 
 /// The coordinates of all elements of blocks, for the rows and columns of the blocks.
@@ -320,7 +325,10 @@ pub fn to_sparse(
             InvalidArgument(name, "dense_dim"),
             "expected {own} dense dimensions, as the tensor has, but got {dense_dim:?}"
         );
-        return compress(&coo_of(tensor)?, layout, block.or(own_block));
+        return match with_other_indices_compressed(tensor, layout)? {
+            Some(made) => Ok(made),
+            None => compress(&coo_of(tensor)?, layout, block.or(own_block)),
+        };
     }
     let dense = dense_dim.unwrap_or(0);
     let sparse_dim = (tensor.dim() as i64).saturating_sub(dense);
@@ -331,6 +339,24 @@ pub fn to_sparse(
         tensor.dim()
     );
     compress(&coo_of_strided(tensor, sparse_dim as usize)?, layout, block)
+}
+
+/// Compressed rows as compressed columns, or the reverse: the pattern of the transpose.
+fn with_other_indices_compressed(tensor: &Tensor, layout: Layout) -> Result<Option<Tensor>> {
+    if ![(Layout::SparseCsr, Layout::SparseCsc), (Layout::SparseCsc, Layout::SparseCsr)]
+        .contains(&(tensor.layout(), layout))
+    {
+        return Ok(None);
+    }
+    let of = Compressed::of(tensor)?;
+    if of.batch_dim() > 0 {
+        return Ok(None);
+    }
+    let size = of.sizes[usize::from(of.layout.has_compressed_rows())];
+    let (compressed, plain, order) = ops::_csr_transpose(&of.compressed, &of.plain, size)?;
+    let (values, dtype) = (rows(&of.values, &order)?, of.compressed.dtype());
+    let made = Compressed { layout, compressed, plain, values, sizes: of.sizes };
+    with_index_type(made.into_tensor()?, dtype).map(Some)
 }
 
 /// The same tensor with distinct coordinates in ascending order: values of equal ones are summed.

@@ -3,7 +3,7 @@
 use crate::convert::{as_layout_of, coo_of};
 use crate::csr::{Csr, with_csr_values};
 use crate::dense::{add, cast, joined, long, product, reshape, rows, scaled, slice, zeros};
-use crate::parts::{Coo, is_sparse};
+use crate::parts::{Compressed, Coo, is_sparse};
 use flambeau_core::{DimVec, Geometry, Layout, Result, Scalar, ScalarType, bail, ensure, shape};
 use flambeau_ops::tensor::sparse::SparseParts;
 use flambeau_ops::{Tensor, ops};
@@ -213,6 +213,9 @@ pub fn log_softmax(tensor: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Resu
 fn normalized(tensor: &Tensor, dim: i64, dtype: Option<ScalarType>, is_log: bool) -> Result<Tensor> {
     let name = if is_log { "sparse.log_softmax" } else { "sparse.softmax" };
     let dim = shape::wrap_dim(dim, tensor.dim()).map_err(|e| e.in_operator(name))?;
+    if let Some(made) = normalized_segments(tensor, dim, dtype, is_log)? {
+        return Ok(made);
+    }
     let mut coo = coo_of(tensor).map_err(|e| e.in_operator(name))?.coalesced()?;
     if let Some(dtype) = dtype {
         coo.values = cast(&coo.values, dtype)?;
@@ -226,29 +229,39 @@ fn normalized(tensor: &Tensor, dim: i64, dtype: Option<ScalarType>, is_log: bool
     as_layout_of(&coo.with_values(values), tensor)
 }
 
+/// The softmax of each compressed row or column: its elements are adjacent, and keep their places.
+fn normalized_segments(
+    tensor: &Tensor,
+    dim: usize,
+    dtype: Option<ScalarType>,
+    is_log: bool,
+) -> Result<Option<Tensor>> {
+    let plain_dim = match tensor.layout() {
+        Layout::SparseCsr => 1,
+        Layout::SparseCsc => 0,
+        _ => return Ok(None),
+    };
+    let mut of = Compressed::of(tensor)?;
+    if of.batch_dim() > 0 || dim != plain_dim {
+        return Ok(None);
+    }
+    if let Some(dtype) = dtype {
+        of.values = cast(&of.values, dtype)?;
+    }
+    of.values = ops::_segment_softmax(&of.values, &of.compressed, is_log)?;
+    of.into_tensor().map(Some)
+}
+
 /// Values normalized in the groups of elements that differ in sparse dimension `dim` alone.
 fn normalized_groups(coo: &Coo, dim: usize, is_log: bool) -> Result<Tensor> {
     let others: Vec<i64> = (0..coo.sparse_dim()).filter(|d| *d != dim).map(|d| d as i64).collect();
     let sizes: Vec<i64> = others.iter().map(|d| coo.sizes[*d as usize]).collect();
     let indices = ops::index_select(&coo.indices, 0, &long(&others, coo.indices.device())?)?;
-    let (order, starts, groups) = ops::_coo_order(&indices, &sizes)?;
-    let values = &coo.values;
-    let mut maxima_sizes = DimVec::from_slice(values.sizes());
-    maxima_sizes[0] = starts.numel() - 1;
-    let mut index_sizes = DimVec::from_elem(1, values.dim());
-    index_sizes[0] = -1;
-    let index = ops::expand(&reshape(&groups, &index_sizes)?, values.sizes(), false)?;
-    // Constants: a softmax does not depend on what is subtracted.
-    let constants = ops::detach(values)?;
-    let maxima =
-        ops::scatter_reduce_two(&zeros(&maxima_sizes, values)?, 0, &index, &constants, "amax", false)?;
-    let shifted = ops::sub_tensor(values, &rows(&maxima, &groups)?, Scalar::Int(1))?;
-    let powers = ops::exp(&shifted)?;
-    let sums = rows(&ops::_segment_sum(&powers, Some(&order), &starts, &groups)?, &groups)?;
-    match is_log {
-        true => ops::sub_tensor(&shifted, &ops::log(&sums)?, Scalar::Int(1)),
-        false => ops::div_tensor(&powers, &sums),
-    }
+    let (order, starts, _) = ops::_coo_order(&indices, &sizes)?;
+    let made = ops::_segment_softmax(&rows(&coo.values, &order)?, &starts, is_log)?;
+    let places = crate::dense::arange(order.numel(), order.device())?;
+    let place_of = ops::index_put(&order, &[Some(order.clone())], &places, false)?;
+    rows(&made, &place_of)
 }
 
 /// A sparse matrix with the rows of `diagonals` on the diagonals at `offsets`. Element `j` of a row is in column `j`.

@@ -15,8 +15,9 @@ use crate::{Outcome, root};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What is timed: `main` is the table in the README; `linalg` has Fourier transforms, decompositions and complex numbers; `ops` has
-    /// all operators of the operator table, in several sizes, types and layouts, from Python.
+    /// What is timed: `main` is the table in the README; `linalg` has Fourier transforms, decompositions and complex numbers;
+    /// `sparse` has sparse matrices, beside SciPy too; `ops` has all operators of the operator table, in several sizes, types and layouts,
+    /// from Python.
     #[arg(long, value_enum, default_value_t = Table::Main)]
     table: Table,
     /// With `--table ops`: times only this number of cases, drawn by `--seed`.
@@ -63,6 +64,7 @@ pub(crate) struct Options {
 enum Table {
     Main,
     Linalg,
+    Sparse,
     Ops,
 }
 
@@ -72,6 +74,7 @@ impl Table {
         match self {
             Table::Main => "main",
             Table::Linalg => "linalg",
+            Table::Sparse => "sparse",
             Table::Ops => "ops",
         }
     }
@@ -81,6 +84,7 @@ impl Table {
         match self {
             Table::Main => "crates/flambeau/benches/workloads/torch_workloads.py",
             Table::Linalg => "crates/flambeau/benches/workloads/torch_linear_algebra.py",
+            Table::Sparse => "crates/flambeau/benches/workloads/torch_sparse.py",
             Table::Ops => operators::WORKER,
         }
     }
@@ -98,6 +102,7 @@ type Runs = BTreeMap<&'static str, BTreeMap<String, Vec<Measured>>>;
 const OURS: &str = "flambeau";
 const THEIRS: &str = "PyTorch";
 const KEEPING: &str = "PyTorch, keep";
+const SCIPY: &str = "SciPy";
 const BESIDE: &str = "beside a busy one";
 
 pub(crate) fn run(options: &Options) -> Outcome {
@@ -120,7 +125,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     let mut floors = Floors::new()?;
     let runs = all(options, &mut floors)?;
-    let opponents = [THEIRS, KEEPING, BESIDE].map(|who| runs.get(who).map(|theirs| (who, theirs)));
+    let opponents = [THEIRS, KEEPING, SCIPY, BESIDE].map(|who| runs.get(who).map(|theirs| (who, theirs)));
     let opponents: Vec<_> = opponents.into_iter().flatten().collect();
     let outcome = compare(&runs[OURS], &opponents, &floors);
     if options.table == Table::Linalg {
@@ -226,6 +231,7 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
     let mut sides = vec![OURS];
     sides.extend(options.against.as_ref().map(|_| THEIRS));
     sides.extend(options.keep.then_some(KEEPING));
+    sides.extend((options.table == Table::Sparse && options.against.is_some()).then_some(SCIPY));
     sides.extend(options.busy.then_some(BESIDE));
     let names = output(ours().args(["--list", "--table", options.table.name()]).arg(&options.filter))?;
     let names: Vec<&str> = names.lines().collect();
@@ -278,7 +284,8 @@ fn has_settled(runs: &Runs, name: &str) -> bool {
         let ratios: Vec<f64> = ratios.collect();
         let rounds: Vec<f64> =
             ratios.chunks(2).map(|round| round.iter().sum::<f64>() / round.len() as f64).collect();
-        standard_error(&rounds) < 0.02
+        // A side that does not have the workload has no ratios.
+        rounds.is_empty() || standard_error(&rounds) < 0.02
     })
 }
 
@@ -302,8 +309,9 @@ fn command(who: &str, options: &Options) -> Command {
     if who == KEEPING {
         command.env("GLIBC_TUNABLES", KEEP);
     }
-    if [THEIRS, KEEPING].contains(&who) {
+    if [THEIRS, KEEPING, SCIPY].contains(&who) {
         command.arg(options.table.torch());
+        command.args((who == SCIPY).then_some("--scipy"));
     } else {
         command.args(["--table", options.table.name()]);
     }

@@ -1,7 +1,27 @@
 //! Derivatives of the leaf operators of sparse tensors. Patterns are constants; gradients of values have the pattern of the values.
 
-use flambeau_core::{Result, Scalar};
+use flambeau_core::{Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
+
+/// The gradient of the values of a softmax of segments, or of its logarithm.
+pub fn segment_softmax_backward(
+    grad: &Tensor,
+    result: &Tensor,
+    starts: &Tensor,
+    log: bool,
+) -> Result<Tensor> {
+    let (count, device) = (Scalar::Int(result.size(0)?), Some(result.device()));
+    let positions = ops::arange(count, Some(ScalarType::I64), None, device, None)?;
+    let pair = ops::_convert_indices_from_csr_to_coo(starts, &positions, false, false)?;
+    let groups = ops::select_int(&pair, 0, 0)?;
+    let sums =
+        |terms: &Tensor| ops::index_select(&ops::_segment_sum(terms, None, starts, &groups)?, 0, &groups);
+    if log {
+        return ops::sub_tensor(grad, &ops::mul_tensor(&ops::exp(result)?, &sums(grad)?)?, Scalar::Int(1));
+    }
+    let terms = ops::mul_tensor(grad, result)?;
+    ops::sub_tensor(&terms, &ops::mul_tensor(result, &sums(&terms)?)?, Scalar::Int(1))
+}
 
 /// A matrix in compressed rows: pointers, columns, values.
 type Csr = (Tensor, Tensor, Tensor);

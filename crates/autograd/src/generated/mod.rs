@@ -86,6 +86,7 @@ mod rand_randn;
 mod randperm;
 mod repeat;
 mod searchsorted;
+mod segment_softmax;
 mod softmax;
 mod solve;
 mod sort;

@@ -20,3 +20,8 @@ recorded! {
     _CSR_TRANSPOSE(crow, col, columns) -> (pointers, rows, order), edges of [crow, col];
     set_history_of_all(&[&pointers, &rows, &order]), record::NotImplemented("_csr_transpose")
 }
+
+recorded! {
+    _CSR_SELECT_ROWS(crow, index, count) -> (pointers, positions), edges of [crow, index];
+    set_history_of_all(&[&pointers, &positions]), record::NotImplemented("_csr_select_rows")
+}

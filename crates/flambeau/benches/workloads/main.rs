@@ -16,6 +16,7 @@ mod measure;
 mod models;
 mod nn;
 mod reduce;
+mod sparse;
 
 use clap::Parser;
 use criterion::Criterion;
@@ -69,7 +70,7 @@ struct Options {
     /// Times operators at sizes from 1 to ten million instead.
     #[arg(long)]
     growth: bool,
-    /// The table: `main`, or `linalg` with Fourier transforms, decompositions and complex numbers.
+    /// The table: `main`, `linalg` with Fourier transforms, decompositions and complex numbers, or `sparse`.
     #[arg(long, default_value = "main")]
     table: String,
     /// Prints the names of the workloads instead.
@@ -99,6 +100,7 @@ fn main() -> Result<()> {
     let all: Vec<Workload> = match options.table.as_str() {
         _ if options.growth => growth::workloads(),
         "linalg" => linear_algebra::workloads(),
+        "sparse" => sparse::workloads(),
         _ => families.into_iter().chain(more).flat_map(|family| family()).collect(),
     };
     if options.serve {

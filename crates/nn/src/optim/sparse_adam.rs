@@ -2,7 +2,7 @@
 
 use super::group::{Field, Hyper, Needs, ParamState, Scratch, advance, check_at_least_zero, state_tensor};
 use super::sparse_rows::rows_of;
-use flambeau_core::{Result, bail, ensure};
+use flambeau_core::{Layout, Result, ScalarType, bail, ensure};
 use flambeau_ops::{Tensor, ops};
 
 options! {
@@ -19,6 +19,10 @@ options! {
         eps: f64 = 1e-8,
         /// Climbs instead of descending.
         maximize: bool = false,
+        /// How much of a parameter is added to its gradient. It needs `lazy`, as rows without a gradient stay as they are.
+        weight_decay: f64 = 0.0,
+        /// Permits weight decay of the rows that a gradient has, and of no others.
+        lazy: bool = false,
     }
 }
 
@@ -26,6 +30,12 @@ impl Hyper for SparseAdamOptions {
     fn check(&self) -> Result<()> {
         check_at_least_zero("lr", self.lr)?;
         check_at_least_zero("eps", self.eps)?;
+        check_at_least_zero("weight_decay", self.weight_decay)?;
+        ensure!(
+            self.lazy || self.weight_decay == 0.0,
+            InvalidArgument,
+            "weight decay changes all rows of a parameter, and a step those of the gradient; with lazy it is for these alone"
+        );
         for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             ensure!((0.0..1.0).contains(&beta), InvalidArgument, "expected {name} in [0, 1) but got {beta}");
         }
@@ -39,6 +49,8 @@ impl Hyper for SparseAdamOptions {
             ("beta2", Field::Number(&mut self.beta2)),
             ("eps", Field::Number(&mut self.eps)),
             ("maximize", Field::Flag(&mut self.maximize)),
+            ("weight_decay", Field::Number(&mut self.weight_decay)),
+            ("lazy", Field::Flag(&mut self.lazy)),
         ]
     }
 
@@ -66,16 +78,44 @@ fn update(
         return Ok(());
     }
     let (means, squares) = (state_tensor(state, "exp_avg")?, state_tensor(state, "exp_avg_sq")?);
-    let mean = ops::lerp_scalar(&ops::index_tensor(&means, &index)?, &values, (1.0 - options.beta1).into())?;
+    let SparseAdamOptions { lr, beta1, beta2, eps, weight_decay, .. } = *options;
+    if let [Some(rows)] = &index[..]
+        && [param, &means, &squares].iter().all(|t| is_updated_in_one_pass(t, &values))
+    {
+        return ops::_sparse_adam_(
+            param,
+            &means,
+            &squares,
+            rows,
+            &values,
+            lr,
+            beta1,
+            beta2,
+            eps,
+            weight_decay,
+            step,
+        );
+    }
+    let values = match weight_decay {
+        0.0 => values,
+        decay => ops::add_tensor(&values, &ops::index_tensor(param, &index)?, decay.into())?,
+    };
+    let mean = ops::lerp_scalar(&ops::index_tensor(&means, &index)?, &values, (1.0 - beta1).into())?;
     let square = ops::mul_tensor(&values, &values)?;
-    let square =
-        ops::lerp_scalar(&ops::index_tensor(&squares, &index)?, &square, (1.0 - options.beta2).into())?;
+    let square = ops::lerp_scalar(&ops::index_tensor(&squares, &index)?, &square, (1.0 - beta2).into())?;
     ops::index_put_(&means, &index, &mean, false)?;
     ops::index_put_(&squares, &index, &square, false)?;
-    let rate = options.lr * (1.0 - options.beta2.powf(step)).sqrt() / (1.0 - options.beta1.powf(step));
-    let divisor = ops::add_scalar(&ops::sqrt(&square)?, options.eps.into(), 1.into())?;
+    let rate = lr * (1.0 - beta2.powf(step)).sqrt() / (1.0 - beta1.powf(step));
+    let divisor = ops::add_scalar(&ops::sqrt(&square)?, eps.into(), 1.into())?;
     let change = ops::mul_scalar(&ops::div_tensor(&mean, &divisor)?, (-rate).into())?;
     ops::index_put_(param, &index, &change, true)
+}
+
+/// Whether one kernel can compute the step of rows of this tensor.
+fn is_updated_in_one_pass(tensor: &Tensor, values: &Tensor) -> bool {
+    let is_wide = matches!(tensor.dtype(), ScalarType::F32 | ScalarType::F64);
+    let is_dense = tensor.layout() == Layout::Strided && tensor.is_contiguous();
+    is_wide && is_dense && tensor.device().is_cpu() && tensor.dtype() == values.dtype()
 }
 
 optimizer! {

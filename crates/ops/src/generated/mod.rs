@@ -92,9 +92,11 @@ mod rand_randn;
 mod randperm;
 mod repeat;
 mod searchsorted;
+mod segment_softmax;
 mod softmax;
 mod solve;
 mod sort;
+mod sparse_adam;
 mod special;
 mod special_scalar;
 mod split;
@@ -205,9 +207,11 @@ pub use rand_randn::*;
 pub use randperm::*;
 pub use repeat::*;
 pub use searchsorted::*;
+pub use segment_softmax::*;
 pub use softmax::*;
 pub use solve::*;
 pub use sort::*;
+pub use sparse_adam::*;
 pub use special::*;
 pub use special_scalar::*;
 pub use split::*;
@@ -1162,6 +1166,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_CONVERT_INDICES_FROM_COO_TO_CSR,
     &_CONVERT_INDICES_FROM_CSR_TO_COO,
     &_CSR_TRANSPOSE,
+    &_CSR_SELECT_ROWS,
     &POISSON,
     &POISSON_OUT,
     &BINOMIAL,
@@ -1289,6 +1294,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &BUCKETIZE_TENSOR,
     &BUCKETIZE_TENSOR_OUT,
     &BUCKETIZE_SCALAR,
+    &_SEGMENT_SOFTMAX,
     &SOFTMAX_INT,
     &SOFTMAX_INT_OUT,
     &_SOFTMAX,
@@ -1322,6 +1328,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &MSORT_OUT,
     &TOPK,
     &TOPK_VALUES,
+    &_SPARSE_ADAM_,
     &POSITIVE,
     &SINC,
     &SINC_,

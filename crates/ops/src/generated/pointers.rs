@@ -63,3 +63,22 @@ operator! {
         native::sparse::pointers::csr_transpose(crow, col, columns)
     },
 }
+
+operator! {
+    /// The pointers of selected rows of a pattern of compressed rows with `count` positions, and the positions of their elements.
+    _CSR_SELECT_ROWS: "_csr_select_rows(Tensor crow, Tensor index, int count) -> (Tensor pointers, Tensor positions)",
+        _csr_select_rows(crow: &Tensor, index: &Tensor, count: i64) -> (Tensor, Tensor), by [crow, index];
+    Cpu => {
+        if crow.was_resized() || index.was_resized() {
+            return kernel(&crow.snapshot(), &index.snapshot(), count);
+        }
+        native::sparse::pointers::csr_select_rows(crow, index, count)
+    },
+    Meta => {
+        if crow.was_resized() || index.was_resized() {
+            return kernel(&crow.snapshot(), &index.snapshot(), count);
+        }
+        ensure_same_device("_csr_select_rows", &[crow, index])?;
+        native::sparse::pointers::csr_select_rows(crow, index, count)
+    },
+}

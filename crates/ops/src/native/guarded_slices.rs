@@ -153,9 +153,19 @@ impl<T> Parts<T> {
 /// Splits `out` into parts whose lengths are multiples of `unit`, and calls `f` with the range and the elements of each, on several
 /// threads if `out` is large.
 pub(super) fn fill<T: Send>(out: &mut [T], unit: usize, f: impl Fn(Range<usize>, &mut [T]) + Sync) {
+    fill_chunks(out, unit, GRAIN / unit.max(1), f);
+}
+
+/// [`fill`] in chunks of `grain` units, for results whose elements are more work than a copy.
+pub(super) fn fill_chunks<T: Send>(
+    out: &mut [T],
+    unit: usize,
+    grain: usize,
+    f: impl Fn(Range<usize>, &mut [T]) + Sync,
+) {
     let unit = unit.max(1);
     let parts = Parts(out.as_mut_ptr());
-    parallel_for(0..out.len() / unit, (GRAIN / unit).max(1), |units| {
+    parallel_for(0..out.len() / unit, grain.max(1), |units| {
         let range = units.start * unit..units.end * unit;
         // SAFETY: (disjoint): the ranges of one parallel-for are disjoint, and end before `out` does.
         f(range.clone(), unsafe { parts.get(range) });

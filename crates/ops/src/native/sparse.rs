@@ -10,3 +10,7 @@ pub mod csr_matmul;
 pub mod csr_mm;
 pub mod csr_solve;
 pub mod pointers;
+mod radix;
+pub mod segment_softmax;
+mod segments;
+pub mod sparse_adam;

@@ -24,6 +24,7 @@ mod reduce;
 mod registration;
 mod row_ops;
 mod sort;
+mod sparse;
 mod stored_types;
 mod streaming;
 mod support;

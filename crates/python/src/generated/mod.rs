@@ -88,9 +88,11 @@ mod rand_randn;
 mod randperm;
 mod repeat;
 mod searchsorted;
+mod segment_softmax;
 mod softmax;
 mod solve;
 mod sort;
+mod sparse_adam;
 mod special;
 mod special_scalar;
 mod split;
@@ -205,9 +207,11 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     randperm::BINDINGS,
     repeat::BINDINGS,
     searchsorted::BINDINGS,
+    segment_softmax::BINDINGS,
     softmax::BINDINGS,
     solve::BINDINGS,
     sort::BINDINGS,
+    sparse_adam::BINDINGS,
     special::BINDINGS,
     special_scalar::BINDINGS,
     split::BINDINGS,

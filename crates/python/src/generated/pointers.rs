@@ -16,4 +16,7 @@ bindings! {
     "_csr_transpose": "The transpose of a pattern of compressed rows, and for each of its positions the position in the pattern before." {
         function (crow: tensor, col: tensor, columns: int) named("pointers", "rows", "order") _csr_transpose;
     }
+    "_csr_select_rows": "The pointers of selected rows of a pattern of compressed rows with `count` positions, and the positions of their elements." {
+        function (crow: tensor, index: tensor, count: int) named("pointers", "positions") _csr_select_rows;
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{rules, unsupported};
 use crate::convert::{as_layout_of, coo_of};
-use crate::dense::{ONE, add, arange, as_long, floor_divided, long, positions, reshape, rows, slice, zeros};
+use crate::dense::{ONE, add, arange, as_long, floor_divided, positions, reshape, rows, slice, zeros};
 use crate::parts::{Compressed, Coo};
 use flambeau_core::{DimVec, Layout, Result, Scalar, ScalarType, ensure, shape};
 use flambeau_ops::{Tensor, ops};
@@ -24,9 +24,11 @@ fn wrapped(name: &str, index: &Tensor, size: i64) -> Result<Tensor> {
         "expected indices of one dimension, int32 or int64, but got {}",
         index.signature()
     );
-    let index = reshape(&as_long(index)?, &[-1])?;
-    let negative = ops::lt_scalar(&index, Scalar::Int(0))?;
-    let index = add(&index, &crate::dense::scaled(&as_long(&negative)?, size.into())?)?;
+    let mut index = reshape(&as_long(index)?, &[-1])?;
+    if index.numel() > 0 && ops::amin(&index, &[], false)?.item::<i64>()? < 0 {
+        let negative = ops::lt_scalar(&index, Scalar::Int(0))?;
+        index = add(&index, &crate::dense::scaled(&as_long(&negative)?, size.into())?)?;
+    }
     crate::parts::check_coordinates("index", &ops::unsqueeze(&index, 0)?, &[size])?;
     Ok(index)
 }
@@ -49,15 +51,22 @@ pub(crate) fn index_select(tensor: &Tensor, dim: i64, index: &Tensor) -> Result<
 
 fn selected(coo: &Coo, dim: usize, index: &Tensor) -> Result<Coo> {
     let own = coo.row(dim)?;
-    let (order, ..) = ops::_coo_order(&ops::unsqueeze(&own, 0)?, &[coo.sizes[dim]])?;
-    let sorted = rows(&own, &order)?;
+    // Coordinates of a coalesced tensor are in the order of their first index.
+    let is_sorted = coo.is_coalesced && dim == 0;
+    let (order, sorted) = match is_sorted {
+        true => (None, own),
+        false => {
+            let (order, ..) = ops::_coo_order(&ops::unsqueeze(&own, 0)?, &[coo.sizes[dim]])?;
+            (Some(order.clone()), rows(&own, &order)?)
+        }
+    };
     let found = |right: bool| ops::searchsorted_tensor(&sorted, index, false, right, None, None);
     let (starts, ends) = (found(false)?, found(true)?);
     let (at, number) = runs(&starts, &ops::sub_tensor(&ends, &starts, ONE)?)?;
-    let mut made = coo.at(&rows(&order, &at)?)?;
+    let mut made = coo.at(&order.map_or_else(|| Ok(at.clone()), |order| rows(&order, &at))?)?;
     made.indices = with_row(&made.indices, dim, &number)?;
     made.sizes[dim] = index.numel();
-    made.is_coalesced = false;
+    made.is_coalesced = is_sorted;
     made.coalesced()
 }
 
@@ -70,15 +79,7 @@ fn with_row(indices: &Tensor, dim: usize, row: &Tensor) -> Result<Tensor> {
 
 /// Rows of a matrix of layout `SparseCsr`.
 fn compressed_rows(of: &Compressed, index: &Tensor) -> Result<Tensor> {
-    let pointers = as_long(&of.compressed)?;
-    let starts = rows(&pointers, index)?;
-    let ends = rows(&pointers, &ops::add_scalar(index, ONE, ONE)?)?;
-    let counts = ops::sub_tensor(&ends, &starts, ONE)?;
-    let (nnz, checked) = (of.nnz(), ops::stack(&[starts.clone(), ends, counts.clone()], 0)?);
-    crate::parts::check_coordinates("crow_indices", &checked, &[nnz + 1, nnz + 1, nnz + 1])?;
-    let (at, _) = runs(&starts, &counts)?;
-    let first = long(&[0], index.device())?;
-    let compressed = ops::cat(&[first, ops::cumsum(&counts, 0, None)?], 0)?;
+    let (compressed, at) = ops::_csr_select_rows(&of.compressed, index, of.nnz())?;
     let mut sizes = of.sizes.clone();
     sizes[0] = index.numel();
     Compressed {

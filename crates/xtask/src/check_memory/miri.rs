@@ -40,6 +40,7 @@ const PROGRAMS: &[Program] = &[
             "accumulate::few_and_many",
             "accumulate::shared_memory",
             "view_in_place::",
+            "sparse::forged",
         ],
     },
     Program {

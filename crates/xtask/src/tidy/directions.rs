@@ -346,6 +346,7 @@ const OPS: Crate = Crate {
             "native/sparse/csr_mm",
             "native/sparse/csr_solve",
             "native/sparse/pointers",
+            "native/sparse/sparse_adam",
         ],
         &[
             "native/index/nonzero",

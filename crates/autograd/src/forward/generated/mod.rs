@@ -62,6 +62,7 @@ mod qr;
 mod rand_randn;
 mod repeat;
 mod searchsorted;
+mod segment_softmax;
 mod softmax;
 mod solve;
 mod sort;

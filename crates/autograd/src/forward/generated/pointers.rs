@@ -7,3 +7,4 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 forward_kernel!(_CONVERT_INDICES_FROM_COO_TO_CSR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 forward_kernel!(_CONVERT_INDICES_FROM_CSR_TO_COO, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 forward_kernel!(_CSR_TRANSPOSE, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
+forward_kernel!(_CSR_SELECT_ROWS, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));

@@ -3,6 +3,10 @@
 use crate::Tensor;
 use crate::native::factory::copy;
 use crate::native::index::dim_index::long_index;
+use crate::parallel::parallel_reduce;
+use crate::scratch;
+use crate::tensor_iterator::GRAIN;
+use crate::vectorized::with_processor_vectors;
 use bytemuck::Pod;
 use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure};
 use std::ops::Range;
@@ -88,8 +92,10 @@ impl<'a> Pointers<'a> {
     /// Requires that the last one is `count`.
     pub(super) fn new(name: &str, argument: &str, pointers: &'a [i64], count: usize) -> Result<Self> {
         let ends = (pointers.first().copied(), pointers.last().copied());
+        // Without an early exit the loop is vectorized.
+        let descends = || pointers.windows(2).fold(false, |any, pair| any | (pair[0] > pair[1]));
         ensure!(
-            ends == (Some(0), Some(count as i64)) && pointers.is_sorted(),
+            ends == (Some(0), Some(count as i64)) && !with_processor_vectors(descends),
             InvalidArgument(name, argument),
             "expected pointers that ascend from 0 to {count}, the number of indices"
         );
@@ -111,6 +117,17 @@ impl<'a> Pointers<'a> {
     pub(super) fn segment_of(&self, position: usize) -> usize {
         self.0.partition_point(|start| *start <= position as i64) - 1
     }
+
+    /// The positions of the longest segment.
+    pub(super) fn longest(&self) -> usize {
+        self.0.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default() as usize
+    }
+
+    /// The segments in ranges of about `grain` positions. A segment counts as one more, so that many empty ones are split too.
+    pub(super) fn ranges(&self, grain: usize) -> Vec<Range<usize>> {
+        let weight_before = |segment: usize| self.0[segment] as usize + segment;
+        ranges(self.len(), grain, weight_before)
+    }
 }
 
 /// The pattern of a matrix in compressed rows. Its columns are in bounds.
@@ -127,13 +144,65 @@ impl<'a> Pattern<'a> {
     }
 }
 
+/// `0..count` in ranges of a weight of about `grain`: `weight_before` says how much comes before an item, or before the end, and ascends.
+pub(super) fn ranges(
+    count: usize,
+    grain: usize,
+    weight_before: impl Fn(usize) -> usize,
+) -> Vec<Range<usize>> {
+    let (grain, mut start) = (grain.max(1), 0);
+    let mut found = scratch::with_capacity(weight_before(count) / grain + 1);
+    while start < count {
+        let bound = weight_before(start).saturating_add(grain);
+        let (mut low, mut high) = (start + 1, count);
+        while low < high {
+            let middle = low.midpoint(high);
+            (low, high) = if weight_before(middle) < bound { (middle + 1, high) } else { (low, middle) };
+        }
+        scratch::push(&mut found, start..low);
+        start = low;
+    }
+    found
+}
+
+/// The elements of each range of units in a result, for ranges that follow each other from 0 on.
+pub(super) fn parts<'o, T>(
+    mut out: &'o mut [T],
+    ranges: Vec<Range<usize>>,
+    elements: impl Fn(&Range<usize>) -> usize,
+) -> Vec<(Range<usize>, &'o mut [T])> {
+    scratch::collect(ranges.into_iter().map(|range| {
+        let (part, rest) = std::mem::take(&mut out).split_at_mut(elements(&range));
+        out = rest;
+        (range, part)
+    }))
+}
+
+/// Whether any index is not in `0..size`.
+fn any_outside(indices: &[i64], size: i64) -> bool {
+    // Without an early exit the loop is vectorized. A negative index is a large one without a sign.
+    let any = |part: Range<usize>| {
+        let part = &indices[part];
+        with_processor_vectors(|| part.iter().fold(false, |any, index| any | (*index as u64 >= size as u64)))
+    };
+    parallel_reduce(0..indices.len(), GRAIN, any, |a, b| a | b).unwrap_or_default()
+}
+
+/// Requires a number of rows or columns, to which one can be added.
+pub(super) fn check_size(name: &str, argument: &str, size: i64) -> Result<()> {
+    ensure!(
+        (0..i64::MAX).contains(&size),
+        InvalidArgument(name, argument),
+        "expected a number of at least 0 but got {size}"
+    );
+    Ok(())
+}
+
 /// Requires that all indices are in `0..size`.
 pub(super) fn check_bounds(name: &str, argument: &str, indices: &[i64], size: i64) -> Result<()> {
-    // Without an early exit the loop is vectorized.
-    let any = indices.iter().fold(false, |any, index| any | !(0..size).contains(index));
-    if !any {
+    if size >= 0 && !any_outside(indices, size) {
         return Ok(());
     }
-    let first = indices.iter().find(|index| !(0..size).contains(*index)).copied().unwrap_or_default();
+    let Some(first) = indices.iter().find(|index| !(0..size).contains(*index)) else { return Ok(()) };
     bail!(Index(name, argument), "index {first} is out of bounds for a dimension of size {size}")
 }

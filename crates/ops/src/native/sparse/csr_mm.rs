@@ -1,15 +1,47 @@
 //! Products of a matrix in compressed rows and a dense one, and products of dense matrices at the positions of a pattern.
 
-use super::arguments::{Pattern, SumElement, contiguous, indices, sum_type};
-use crate::native::guarded_slices::{fill, with_slices};
+use super::arguments::{Pattern, Pointers, SumElement, check_bounds, contiguous, indices, sum_type};
+use super::segments::{Terms, WORK, sum_segments, total};
+use crate::native::guarded_slices::{fill_chunks, with_slices};
 use crate::structured::TensorSpec;
+use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ensure};
 
-/// Columns whose sums are computed at a time, in registers.
-const TILE: usize = 32;
-/// Partial sums of an inner product, which a compiler can keep in vectors.
-const LANES: usize = 8;
+/// Partial sums of an inner product, which are in vectors.
+const LANES: usize = 32;
+/// How many positions ahead rows are prefetched.
+const AHEAD: usize = 8;
+
+/// Rows of a dense matrix times the values of a sparse one.
+struct Products<'a, T> {
+    col: &'a [i64],
+    values: &'a [T],
+    dense: &'a [T],
+    width: usize,
+}
+
+impl<T: SumElement> Terms<T> for Products<'_, T> {
+    #[inline(always)]
+    fn matrix(&self) -> &[T] {
+        self.dense
+    }
+
+    #[inline(always)]
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    #[inline(always)]
+    fn row(&self, position: usize) -> Option<usize> {
+        self.col.get(position).map(|column| *column as usize)
+    }
+
+    #[inline(always)]
+    fn weight(&self, position: usize) -> Option<T> {
+        self.values.get(position).copied()
+    }
+}
 
 /// `y[i][j] = sum(values[p] * dense[col[p]][j])` over the positions `p` of row `i`.
 pub fn csr_mm(crow: &Tensor, col: &Tensor, values: &Tensor, dense: &Tensor) -> Result<Tensor> {
@@ -34,61 +66,23 @@ pub fn csr_mm(crow: &Tensor, col: &Tensor, values: &Tensor, dense: &Tensor) -> R
     if values.device().is_meta() {
         return TensorSpec::like(values, &sizes).allocate(NAME);
     }
-    let sums = sum_type(NAME, values.dtype())?;
+    let (sums, rows_of_dense) = (sum_type(NAME, values.dtype())?, dense.sizes()[0]);
     let (from, matrix) = (contiguous(values, sums)?, contiguous(dense, sums)?);
     let out = TensorSpec::like(&from, &sizes).allocate(NAME)?;
     dispatch_all_types!(accumulators, sums, NAME, T => {
         with_slices(NAME, &[&crow, &col, &from, &matrix], &[&out], |s| {
-            let pattern = Pattern::new(NAME, s.read(0)?, s.read(1)?, dense.sizes()[0])?;
-            multiply(&pattern, s.read::<T>(2)?, s.read::<T>(3)?, sizes[1] as usize, s.write::<T>(0)?);
-            Ok(())
+            let col = s.read::<i64>(1)?;
+            let rows = Pointers::new(NAME, "crow", s.read(0)?, col.len())?;
+            let (values, dense, width) = (s.read::<T>(2)?, s.read::<T>(3)?, sizes[1] as usize);
+            let is_done = match width {
+                0 => None,
+                _ => sum_segments(&rows, &Products { col, values, dense, width }, s.write::<T>(0)?),
+            };
+            // Columns are checked where they are read, and here only to say which one is wrong.
+            is_done.map_or_else(|| check_bounds(NAME, "col", col, rows_of_dense), Ok)
         })
     })?;
     contiguous(&out, values.dtype())
-}
-
-fn multiply<T: SumElement>(pattern: &Pattern<'_>, values: &[T], dense: &[T], width: usize, out: &mut [T]) {
-    if width == 0 {
-        return;
-    }
-    fill(out, width, |range, part| {
-        for (to, row) in part.chunks_exact_mut(width).zip(range.start / width..) {
-            let positions = pattern.rows.segment(row);
-            let entries = values[positions.clone()].iter().zip(&pattern.col[positions]);
-            if let [sum] = to {
-                *sum = entries.fold(T::ZERO, |sum, (v, c)| sum.plus(v.times(dense[*c as usize])));
-                continue;
-            }
-            for (tile, to) in to.chunks_mut(TILE).enumerate() {
-                let entries = entries.clone().map(|(v, c)| (*v, &dense[*c as usize * width + tile * TILE..]));
-                match <&mut [T; TILE]>::try_from(&mut *to) {
-                    Ok(to) => add_tile(entries, to),
-                    Err(_) => add_columns(entries, to),
-                }
-            }
-        }
-    });
-}
-
-/// Weighted sums of the first columns of rows, in registers.
-#[inline(always)]
-fn add_tile<'a, T: SumElement, const N: usize>(entries: impl Iterator<Item = (T, &'a [T])>, to: &mut [T; N]) {
-    let mut sums = [T::ZERO; N];
-    for (value, row) in entries {
-        for (sum, x) in sums.iter_mut().zip(&row[..N]) {
-            *sum = sum.plus(value.times(*x));
-        }
-    }
-    *to = sums;
-}
-
-fn add_columns<'a, T: SumElement>(entries: impl Iterator<Item = (T, &'a [T])>, to: &mut [T]) {
-    to.fill(T::ZERO);
-    for (value, row) in entries {
-        for (sum, x) in to.iter_mut().zip(row) {
-            *sum = sum.plus(value.times(*x));
-        }
-    }
 }
 
 /// At each position of a pattern, in row `i` and column `j`, the inner product of row `i` of `mat1` and row `j` of `mat2`.
@@ -127,28 +121,50 @@ pub fn csr_sampled_mm(crow: &Tensor, col: &Tensor, mat1: &Tensor, mat2: &Tensor)
 }
 
 fn sample<T: SumElement>(pattern: &Pattern<'_>, [a, b]: [&[T]; 2], width: usize, out: &mut [T]) {
-    fill(out, 1, |range, part| {
-        let mut row = pattern.rows.segment_of(range.start);
-        for (to, position) in part.iter_mut().zip(range) {
-            while pattern.rows.segment(row).end <= position {
-                row += 1;
-            }
-            let column = pattern.col[position] as usize;
-            *to = dot(&a[row * width..(row + 1) * width], &b[column * width..(column + 1) * width]);
-        }
+    fill_chunks(out, 1, WORK / width.max(1), |range, part| {
+        with_processor_vectors(
+            #[inline(always)]
+            || {
+                let mut row = pattern.rows.segment_of(range.start);
+                for (to, position) in part.iter_mut().zip(range) {
+                    while pattern.rows.segment(row).end <= position {
+                        row += 1;
+                    }
+                    prefetch_row(b, pattern.col.get(position + AHEAD), width);
+                    let column = pattern.col[position] as usize;
+                    *to = dot(&a[row * width..(row + 1) * width], &b[column * width..(column + 1) * width]);
+                }
+            },
+        );
     });
 }
 
+#[inline(always)]
+fn prefetch_row<T>(matrix: &[T], row: Option<&i64>, width: usize) {
+    let Some(row) = row else { return };
+    let address = matrix.as_ptr().wrapping_add(*row as usize * width).cast::<u8>();
+    // The hardware prefetcher foresees the rest of a long row.
+    for byte in (0..(width * size_of::<T>()).min(512)).step_by(64) {
+        prefetch_cache_line(address.wrapping_add(byte));
+    }
+}
+
 /// The inner product, in partial sums whose order depends on the length alone.
+#[inline(always)]
 fn dot<T: SumElement>(a: &[T], b: &[T]) -> T {
     let mut sums = [T::ZERO; LANES];
-    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let rest = a.remainder().iter().zip(b.remainder());
-    let rest = rest.fold(T::ZERO, |sum, (x, y)| sum.plus(x.times(*y)));
-    for (a, b) in a.zip(b) {
-        for ((sum, x), y) in sums.iter_mut().zip(a).zip(b) {
-            *sum = sum.plus(x.times(*y));
+    for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
+        match (<&[T; LANES]>::try_from(a), <&[T; LANES]>::try_from(b)) {
+            (Ok(a), Ok(b)) => add_products(&mut sums, a, b),
+            _ => add_products(&mut sums[..a.len()], a, b),
         }
     }
-    sums.iter().fold(rest, |sum, part| sum.plus(*part))
+    total(sums)
+}
+
+#[inline(always)]
+fn add_products<T: SumElement>(sums: &mut [T], a: &[T], b: &[T]) {
+    for ((sum, x), y) in sums.iter_mut().zip(a).zip(b) {
+        *sum = sum.plus(x.times(*y));
+    }
 }

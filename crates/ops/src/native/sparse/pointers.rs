@@ -1,11 +1,15 @@
-//! Rows and pointers: conversions of the indices of coordinates and of compressed rows, and the pattern of a transpose.
+//! Rows and pointers: conversions of the indices of coordinates and of compressed rows, the pattern of a transpose and of selected rows.
 
-use super::arguments::{Pattern, Pointers, check_bounds, indices};
+use super::arguments::{Pattern, Pointers, check_bounds, check_size, indices, parts};
+use super::radix;
 use crate::native::factory::copy;
-use crate::native::guarded_slices::with_slices;
+use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::index::masked_select::refuse_meta;
+use crate::parallel::for_each_task;
 use crate::structured::TensorSpec;
-use crate::{Tensor, ops, scratch};
-use flambeau_core::{Result, ScalarType, ensure};
+use crate::tensor_iterator::GRAIN;
+use crate::{Tensor, scratch};
+use flambeau_core::{Result, ScalarType, bail, ensure, fallible};
 
 /// As int32 if `out_int32`.
 fn of_width(indices: Tensor, out_int32: bool) -> Result<Tensor> {
@@ -18,11 +22,7 @@ fn of_width(indices: Tensor, out_int32: bool) -> Result<Tensor> {
 /// For rows in ascending order, where each of `size` rows starts, and where the last one ends.
 pub fn convert_indices_from_coo_to_csr(self_: &Tensor, size: i64, out_int32: bool) -> Result<Tensor> {
     const NAME: &str = "_convert_indices_from_coo_to_csr";
-    ensure!(
-        (0..i64::MAX).contains(&size),
-        InvalidArgument(NAME, "size"),
-        "expected a number of rows but got {size}"
-    );
+    check_size(NAME, "size", size)?;
     let rows = indices(NAME, "self", self_)?;
     let out = TensorSpec::like(&rows, &[size + 1]).allocate(NAME)?;
     if !out.device().is_meta() {
@@ -55,57 +55,119 @@ pub fn convert_indices_from_csr_to_coo(
     const NAME: &str = "_convert_indices_from_csr_to_coo";
     let crow = indices(NAME, "crow_indices", crow_indices)?;
     let col = indices(NAME, "col_indices", col_indices)?;
-    let rows = TensorSpec::like(&col, col.sizes()).allocate(NAME)?;
-    if !rows.device().is_meta() {
-        with_slices(NAME, &[&crow, &col], &[&rows], |s| {
-            let pointers = Pointers::new(NAME, "crow_indices", s.read(0)?, s.read::<i64>(1)?.len())?;
-            let rows = s.write::<i64>(0)?;
-            (0..pointers.len()).for_each(|row| rows[pointers.segment(row)].fill(row as i64));
+    let pair = TensorSpec::like(&col, &[2, col.numel()]).allocate(NAME)?;
+    if !pair.device().is_meta() {
+        with_slices(NAME, &[&crow, &col], &[&pair], |s| {
+            let col = s.read::<i64>(1)?;
+            let pointers = Pointers::new(NAME, "crow_indices", s.read(0)?, col.len())?;
+            let (first, second) = s.write::<i64>(0)?.split_at_mut(col.len());
+            let (rows, columns) = if transpose { (second, first) } else { (first, second) };
+            write_rows(&pointers, rows);
+            fill(columns, 1, |range, columns| columns.copy_from_slice(&col[range]));
             Ok(())
         })?;
     }
-    let pair = if transpose { [col, rows] } else { [rows, col] };
-    of_width(ops::stack(&pair, 0)?, out_int32)
+    of_width(pair, out_int32)
 }
 
 /// The transpose of a pattern of compressed rows with `columns` columns: its pointers, its columns, and for each of its positions the
 /// position in the pattern before.
 pub fn csr_transpose(crow: &Tensor, col: &Tensor, columns: i64) -> Result<(Tensor, Tensor, Tensor)> {
     const NAME: &str = "_csr_transpose";
-    ensure!(
-        (0..i64::MAX).contains(&columns),
-        InvalidArgument(NAME, "columns"),
-        "expected a number of columns but got {columns}"
-    );
+    check_size(NAME, "columns", columns)?;
     let (crow, col) = (indices(NAME, "crow", crow)?, indices(NAME, "col", col)?);
     let made = |sizes: &[i64]| TensorSpec::like(&col, sizes).allocate(NAME);
     let (pointers, rows, order) = (made(&[columns + 1])?, made(col.sizes())?, made(col.sizes())?);
     if !order.device().is_meta() {
         with_slices(NAME, &[&crow, &col], &[&pointers, &rows, &order], |s| {
             let pattern = Pattern::new(NAME, s.read(0)?, s.read(1)?, columns)?;
-            transpose(&pattern, s.write(0)?, s.write(1)?, s.write(2)?);
-            Ok(())
+            transpose(&pattern, s.write(0)?, s.write(1)?, s.write(2)?)
         })?;
     }
     Ok((pointers, rows, order))
 }
 
-/// A counting sort by columns, which keeps the order of rows.
-fn transpose(pattern: &Pattern<'_>, pointers: &mut [i64], rows: &mut [i64], order: &mut [i64]) {
-    pointers.fill(0);
-    for column in pattern.col {
-        pointers[*column as usize + 1] += 1;
-    }
-    for at in 1..pointers.len() {
-        pointers[at] += pointers[at - 1];
-    }
-    let mut next = scratch::to_vec(pointers);
-    for row in 0..pattern.rows.len() {
-        for position in pattern.rows.segment(row) {
-            let next = &mut next[pattern.col[position] as usize];
-            rows[*next as usize] = row as i64;
-            order[*next as usize] = position as i64;
-            *next += 1;
+/// Sorts positions by their columns, which keeps the order of rows.
+fn transpose(pattern: &Pattern<'_>, pointers: &mut [i64], rows: &mut [i64], order: &mut [i64]) -> Result<()> {
+    let mut next = 0;
+    radix::for_each_sorted(pattern.col, |at, column, position| {
+        order[at] = position as i64;
+        let column = column as usize;
+        if column >= next {
+            pointers[next..=column].fill(at as i64);
+            next = column + 1;
         }
+        Ok(())
+    })?;
+    pointers[next..].fill(order.len() as i64);
+    let mut row_of = scratch::filled(0i64, order.len());
+    write_rows(&pattern.rows, &mut row_of);
+    fill(rows, 1, |range, rows| {
+        rows.iter_mut().zip(&order[range]).for_each(|(row, position)| *row = row_of[*position as usize]);
+    });
+    Ok(())
+}
+
+/// The row of each position.
+fn write_rows(pointers: &Pointers<'_>, rows: &mut [i64]) {
+    fill(rows, 1, |range, rows| {
+        let (mut row, mut at) = (pointers.segment_of(range.start), range.start);
+        while at < range.end {
+            let end = pointers.segment(row).end.min(range.end);
+            rows[at - range.start..end - range.start].fill(row as i64);
+            (row, at) = (row + 1, end);
+        }
+    });
+}
+
+/// The pointers of selected rows of a pattern with `count` positions, and the positions of their elements.
+pub fn csr_select_rows(crow: &Tensor, index: &Tensor, count: i64) -> Result<(Tensor, Tensor)> {
+    const NAME: &str = "_csr_select_rows";
+    refuse_meta(NAME, crow)?;
+    let (crow, index) = (indices(NAME, "crow", crow)?, indices(NAME, "index", index)?);
+    let pointers = TensorSpec::like(&index, &[index.numel() + 1]).allocate(NAME)?;
+    let (firsts, total) = with_slices(NAME, &[&crow, &index], &[&pointers], |s| {
+        let (rows, index) = (s.read::<i64>(0)?, s.read::<i64>(1)?);
+        check_bounds(NAME, "index", index, rows.len() as i64 - 1)?;
+        let firsts = fallible::collect(index.iter().map(|row| rows[*row as usize]))?;
+        Ok((firsts, selected_pointers(NAME, rows, index, count, s.write(0)?)?))
+    })?;
+    let positions = TensorSpec::like(&index, &[total]).allocate(NAME)?;
+    with_slices(NAME, &[&pointers], &[&positions], |s| {
+        let pointers = Pointers::new(NAME, "index", s.read(0)?, total as usize)?;
+        let tasks = parts(s.write::<i64>(0)?, pointers.ranges(GRAIN), |selected| {
+            pointers.segment(selected.end - 1).end - pointers.segment(selected.start).start
+        });
+        for_each_task(tasks, |(selected, mut out): (_, &mut [i64])| {
+            for (at, first) in selected.clone().zip(&firsts[selected]) {
+                let (own, rest) = std::mem::take(&mut out).split_at_mut(pointers.segment(at).len());
+                own.iter_mut().zip(*first..).for_each(|(position, of)| *position = of);
+                out = rest;
+            }
+        });
+        Ok(())
+    })?;
+    Ok((pointers, positions))
+}
+
+/// Where the elements of each selected row begin in the result; returns how many there are. Only pointers of selected rows are read, so
+/// that the work is that of these rows.
+fn selected_pointers(name: &str, rows: &[i64], index: &[i64], count: i64, out: &mut [i64]) -> Result<i64> {
+    let mut total = 0i64;
+    let (starts, end) = out.split_at_mut(index.len());
+    for (to, row) in starts.iter_mut().zip(index) {
+        let (start, next) = (rows[*row as usize], rows[*row as usize + 1]);
+        ensure!(
+            0 <= start && start <= next && next <= count,
+            InvalidArgument(name, "crow"),
+            "expected pointers that ascend from 0 to {count}, the number of indices"
+        );
+        *to = total;
+        let Some(sum) = total.checked_add(next - start) else {
+            bail!(Overflow(name, "index"), "the selected rows have more than 2^63 elements")
+        };
+        total = sum;
     }
+    end.fill(total);
+    Ok(total)
 }

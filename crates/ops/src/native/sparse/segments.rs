@@ -1,0 +1,276 @@
+//! Sums of rows over segments of positions: products of compressed rows with a matrix, and values of equal coordinates.
+//!
+//! Work is split by the number of positions. A long segment is summed in pieces of a fixed number, so that bits depend on the length of
+//! the segment alone.
+
+use super::arguments::{Pointers, SumElement, parts};
+use crate::parallel::for_each_task;
+use crate::scratch;
+use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Positions of a segment that are summed at a time; the sums of such pieces are added in their order.
+const PIECE: usize = 4096;
+/// Products that are worth a task.
+pub(super) const WORK: usize = 1 << 16;
+/// How many positions ahead rows are prefetched. They are at random places, which the hardware prefetcher does not foresee.
+const AHEAD: usize = 8;
+/// Partial sums of terms that are numbers.
+const LANES: usize = 16;
+/// Terms that are computed before they are summed, in L1.
+const TILE: usize = 512;
+const CACHE_LINE: usize = 64;
+
+/// What is summed: rows of a matrix, one for each position.
+pub(super) trait Terms<T>: Sync {
+    /// All rows, one after the other.
+    fn matrix(&self) -> &[T];
+
+    /// The length of a row, which is not 0.
+    fn width(&self) -> usize;
+
+    /// The row at a position, which may be out of bounds; `None` past the last position.
+    fn row(&self, position: usize) -> Option<usize>;
+
+    /// The factor of the row, if it has one.
+    fn weight(&self, position: usize) -> Option<T>;
+}
+
+/// The sums of each segment, a row of `out` each; `None` where a row is out of bounds.
+pub(super) fn sum_segments<T: SumElement, S: Terms<T>>(
+    pointers: &Pointers<'_>,
+    terms: &S,
+    out: &mut [T],
+) -> Option<()> {
+    let width = terms.width();
+    let is_outside = AtomicBool::new(false);
+    let note = |sum: Option<()>| sum.unwrap_or_else(|| is_outside.store(true, Ordering::Relaxed));
+    let tasks = parts(out, pointers.ranges(WORK / width), |segments| segments.len() * width);
+    for_each_task(tasks, |(segments, out)| {
+        note(with_processor_vectors(
+            #[inline(always)]
+            || {
+                if width == 1 {
+                    numbers(pointers, segments, terms, out)
+                } else {
+                    rows(pointers, segments, terms, out)
+                }
+            },
+        ));
+    });
+    if pointers.longest() > PIECE {
+        for segment in (0..pointers.len()).filter(|at| pointers.segment(*at).len() > PIECE) {
+            note(sum_pieces(
+                pointers.segment(segment),
+                terms,
+                &mut out[segment * width..(segment + 1) * width],
+            ));
+        }
+    }
+    (!is_outside.into_inner()).then_some(())
+}
+
+/// The sum of a long segment.
+fn sum_pieces<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, out: &mut [T]) -> Option<()> {
+    let (width, is_outside) = (terms.width(), AtomicBool::new(false));
+    let mut sums = scratch::filled(T::ZERO, positions.len().div_ceil(PIECE) * width);
+    let pieces = positions.clone().step_by(PIECE).map(|start| start..(start + PIECE).min(positions.end));
+    let tasks = scratch::collect(pieces.zip(sums.chunks_exact_mut(width)));
+    for_each_task(tasks, |(piece, sums)| {
+        let sum = with_processor_vectors(
+            #[inline(always)]
+            || sum_piece(piece, terms, sums),
+        );
+        sum.unwrap_or_else(|| is_outside.store(true, Ordering::Relaxed));
+    });
+    out.fill(T::ZERO);
+    for piece in sums.chunks_exact(width) {
+        out.iter_mut().zip(piece).for_each(|(sum, part)| *sum = sum.plus(*part));
+    }
+    (!is_outside.into_inner()).then_some(())
+}
+
+#[inline(always)]
+fn sum_piece<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, out: &mut [T]) -> Option<()> {
+    let [sum] = out else { return sum_rows(positions, terms, out) };
+    let mut tile = [T::ZERO; TILE + LANES];
+    *sum = T::ZERO;
+    for start in positions.clone().step_by(TILE) {
+        let part = start..(start + TILE).min(positions.end);
+        let count = part.len();
+        write_terms(part, terms, &mut tile)?;
+        *sum = sum.plus(sum_lanes(&tile, count));
+    }
+    Some(())
+}
+
+/// Segments whose terms are numbers. The products of many are computed first, so that short segments, whose ends a processor does not
+/// foresee, cost no wrong guess for each.
+#[inline(always)]
+fn numbers<T: SumElement, S: Terms<T>>(
+    pointers: &Pointers<'_>,
+    segments: Range<usize>,
+    terms: &S,
+    out: &mut [T],
+) -> Option<()> {
+    let (first, mut at) = (segments.start, segments.start);
+    let mut tile = [T::ZERO; TILE + LANES];
+    while at < segments.end {
+        let (start, mut last) = (pointers.segment(at).start, at);
+        while last < segments.end && pointers.segment(last).end - start <= TILE {
+            last += 1;
+        }
+        if last == at {
+            if pointers.segment(at).len() <= PIECE {
+                sum_piece(pointers.segment(at), terms, &mut out[at - first..=at - first])?;
+            }
+            at += 1;
+            continue;
+        }
+        write_terms(start..pointers.segment(last - 1).end, terms, &mut tile)?;
+        for segment in at..last {
+            let positions = pointers.segment(segment);
+            out[segment - first] = sum_lanes(&tile[positions.start - start..], positions.len());
+        }
+        at = last;
+    }
+    Some(())
+}
+
+#[inline(always)]
+fn write_terms<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, tile: &mut [T]) -> Option<()> {
+    let matrix = terms.matrix();
+    for (position, to) in positions.zip(tile) {
+        let x = *matrix.get(terms.row(position)?)?;
+        *to = terms.weight(position).map_or(x, |weight| weight.times(x));
+    }
+    Some(())
+}
+
+/// The sum of the first `count` terms, after which at least [`LANES`] more can be read.
+#[inline(always)]
+fn sum_lanes<T: SumElement>(terms: &[T], count: usize) -> T {
+    match count {
+        0 => return T::ZERO,
+        1 => return terms[0],
+        2 => return terms[0].plus(terms[1]),
+        _ => {}
+    }
+    let (mut sums, mut at) = ([T::ZERO; LANES], 0);
+    while at + LANES <= count {
+        sums.iter_mut().zip(&terms[at..at + LANES]).for_each(|(sum, x)| *sum = sum.plus(*x));
+        at += LANES;
+    }
+    let left = (count - at) as u32;
+    for ((sum, x), lane) in sums.iter_mut().zip(&terms[at..at + LANES]).zip(0..) {
+        *sum = sum.plus(if lane < left { *x } else { T::ZERO });
+    }
+    total(sums)
+}
+
+/// The sum of all lanes, pairwise.
+#[inline(always)]
+pub(super) fn total<T: SumElement, const N: usize>(mut sums: [T; N]) -> T {
+    let mut half = N / 2;
+    while half > 0 {
+        for lane in 0..half {
+            sums[lane] = sums[lane].plus(sums[lane + half]);
+        }
+        half /= 2;
+    }
+    sums[0]
+}
+
+/// Segments whose terms are rows.
+#[inline(always)]
+fn rows<T: SumElement, S: Terms<T>>(
+    pointers: &Pointers<'_>,
+    segments: Range<usize>,
+    terms: &S,
+    out: &mut [T],
+) -> Option<()> {
+    for (segment, out) in segments.zip(out.chunks_exact_mut(terms.width())) {
+        if pointers.segment(segment).len() <= PIECE {
+            sum_rows(pointers.segment(segment), terms, out)?;
+        }
+    }
+    Some(())
+}
+
+/// The sum of a few rows, some columns at a time, which are summed in registers.
+#[inline(always)]
+fn sum_rows<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, out: &mut [T]) -> Option<()> {
+    let mut first = 0;
+    if size_of::<T>() == 4 {
+        first = sum_tiles::<T, S, 64>(&positions, terms, out, first)?;
+    }
+    first = sum_tiles::<T, S, 32>(&positions, terms, out, first)?;
+    first = sum_tiles::<T, S, 8>(&positions, terms, out, first)?;
+    sum_rest(&positions, terms, &mut out[first..], first)
+}
+
+/// As many tiles of `N` columns as fit; returns the first column that is left.
+#[inline(always)]
+fn sum_tiles<T: SumElement, S: Terms<T>, const N: usize>(
+    positions: &Range<usize>,
+    terms: &S,
+    out: &mut [T],
+    mut first: usize,
+) -> Option<usize> {
+    while out.len() - first >= N {
+        let mut sums = [T::ZERO; N];
+        for position in positions.clone() {
+            prefetch::<T, S, N>(terms, position + AHEAD, first);
+            let x: &[T; N] = columns(terms, position, first)?.first_chunk()?;
+            match terms.weight(position) {
+                Some(weight) => sums.iter_mut().zip(x).for_each(|(sum, x)| *sum = sum.plus(weight.times(*x))),
+                None => sums.iter_mut().zip(x).for_each(|(sum, x)| *sum = sum.plus(*x)),
+            }
+        }
+        out[first..first + N].copy_from_slice(&sums);
+        first += N;
+    }
+    Some(first)
+}
+
+/// Fewer than 8 columns.
+#[inline(always)]
+fn sum_rest<T: SumElement, S: Terms<T>>(
+    positions: &Range<usize>,
+    terms: &S,
+    out: &mut [T],
+    first: usize,
+) -> Option<()> {
+    if out.is_empty() {
+        return Some(());
+    }
+    out.fill(T::ZERO);
+    for position in positions.clone() {
+        let x = columns(terms, position, first)?;
+        let weight = terms.weight(position);
+        for (sum, x) in out.iter_mut().zip(x) {
+            *sum = sum.plus(weight.map_or(*x, |weight| weight.times(*x)));
+        }
+    }
+    Some(())
+}
+
+/// The row at a position, from column `first` on.
+#[inline(always)]
+fn columns<T, S: Terms<T>>(terms: &S, position: usize, first: usize) -> Option<&[T]> {
+    let width = terms.width();
+    let start = terms.row(position)?.checked_mul(width)?;
+    terms.matrix().get(start.checked_add(first)?..start.checked_add(width)?)
+}
+
+#[inline(always)]
+fn prefetch<T, S: Terms<T>, const N: usize>(terms: &S, position: usize, first: usize) {
+    let Some(row) = terms.row(position) else { return };
+    let offset = row.wrapping_mul(terms.width()).wrapping_add(first);
+    // An address only: it may be of a row that is out of bounds.
+    let address = terms.matrix().as_ptr().wrapping_add(offset).cast::<u8>();
+    for byte in (0..N * size_of::<T>()).step_by(CACHE_LINE) {
+        prefetch_cache_line(address.wrapping_add(byte));
+    }
+}

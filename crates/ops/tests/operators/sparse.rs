@@ -1,0 +1,211 @@
+//! Leaf operators of sparse tensors: forged indices are errors of every operator that reads by them, under Miri too, and bits do not depend
+//! on the number of threads.
+
+use flambeau_core::{ErrorKind, Result};
+use flambeau_ops::parallel::set_num_threads;
+use flambeau_ops::{Tensor, ops};
+
+fn longs(values: &[i64]) -> Tensor {
+    Tensor::from_vec(values.to_vec(), &[values.len() as i64]).unwrap()
+}
+
+/// Numbers between -1 and 1 that follow each other without a pattern.
+fn numbers(sizes: &[i64], seed: u64) -> Tensor {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    Tensor::from_vec((0..sizes.iter().product::<i64>()).map(|_| next()).collect(), sizes).unwrap()
+}
+
+type Call = fn(&Tensor, &Tensor) -> Result<()>;
+
+/// Each operator with a pattern of two rows and two columns.
+const OF_PATTERNS: &[(&str, Call)] = &[
+    ("to coordinates", |crow, col| ops::_convert_indices_from_csr_to_coo(crow, col, false, false).map(drop)),
+    ("transpose", |crow, col| ops::_csr_transpose(crow, col, 2).map(drop)),
+    ("mm", |crow, col| {
+        let values = numbers(&[2], 1);
+        ops::_csr_mm(crow, col, &values, &numbers(&[2, 1], 2))?;
+        ops::_csr_mm(crow, col, &values, &numbers(&[2, 70], 2)).map(drop)
+    }),
+    ("sampled", |crow, col| {
+        ops::_csr_sampled_mm(crow, col, &numbers(&[2, 3], 1), &numbers(&[2, 3], 2)).map(drop)
+    }),
+    ("pattern, first", |crow, col| {
+        ops::_csr_matmul_pattern(crow, col, &longs(&[0, 1, 2]), &longs(&[0, 1]), 2).map(drop)
+    }),
+    ("pattern, second", |crow, col| {
+        ops::_csr_matmul_pattern(&longs(&[0, 1, 2]), &longs(&[0, 1]), crow, col, 2).map(drop)
+    }),
+    ("values, first", |crow, col| product([crow, col], [&longs(&[0, 1, 2]), &longs(&[0, 1])], 2)),
+    ("values, second", |crow, col| product([&longs(&[0, 1, 2]), &longs(&[0, 1])], [crow, col], 2)),
+    ("values, many columns", |crow, col| {
+        product([crow, col], [&longs(&[0, 1, 2]), &longs(&[0, 1])], 1 << 40)
+    }),
+    ("solve", |crow, col| {
+        ops::_csr_solve(crow, col, &numbers(&[2], 1), &numbers(&[2, 1], 2), false, false).map(drop)
+    }),
+];
+
+/// The product at the positions of the first pattern.
+fn product([crow1, col1]: [&Tensor; 2], [crow2, col2]: [&Tensor; 2], columns: i64) -> Result<()> {
+    let (a, b) = (numbers(&[2], 1), numbers(&[2], 2));
+    ops::_csr_matmul_values(crow1, col1, &a, crow2, col2, &b, crow1, col1, columns).map(drop)
+}
+
+const FORGED_ROWS: &[&[i64]] = &[
+    &[0, 1, 1],
+    &[0, 1, 3],
+    &[1, 1, 2],
+    &[0, 3, 2],
+    &[0, -1, 2],
+    &[0, i64::MIN, 2],
+    &[0, i64::MAX, 2],
+    &[0, 1, i64::MAX],
+    &[],
+];
+const FORGED_COLUMNS: &[&[i64]] =
+    &[&[0, 2], &[-1, 0], &[i64::MIN, 0], &[0, i64::MAX], &[1 << 62, 0], &[0, 1, 1], &[0]];
+
+#[test]
+fn forged_patterns_are_errors() {
+    let (crow, col) = (longs(&[0, 1, 2]), longs(&[0, 1]));
+    let kinds = [ErrorKind::Index, ErrorKind::InvalidArgument, ErrorKind::Shape];
+    for (name, call) in OF_PATTERNS {
+        call(&crow, &col).unwrap();
+        for forged in FORGED_ROWS {
+            let error = call(&longs(forged), &col).expect_err(&format!("{name} with pointers {forged:?}"));
+            assert!(kinds.contains(&error.kind()), "{name} {forged:?}: {error}");
+        }
+        for forged in FORGED_COLUMNS {
+            let error = call(&crow, &longs(forged)).expect_err(&format!("{name} with columns {forged:?}"));
+            assert!(kinds.contains(&error.kind()), "{name} {forged:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn forged_lists_are_errors() {
+    let values = numbers(&[3, 2], 1);
+    let groups = longs(&[0, 0, 1]);
+    for order in [&[0i64, 1, 3][..], &[0, -1, 2], &[i64::MIN, 0, 1], &[0, 1, i64::MAX], &[0, 1]] {
+        for width in [values.clone(), numbers(&[3], 2)] {
+            let made = ops::_segment_sum(&width, Some(&longs(order)), &longs(&[0, 2, 3]), &groups);
+            assert!(made.is_err(), "{order:?}");
+        }
+    }
+    for starts in [&[0i64, 2, 4][..], &[0, 3, 2], &[1, 2, 3], &[0, -1, 3], &[0, i64::MAX, 3], &[]] {
+        assert!(ops::_segment_sum(&values, None, &longs(starts), &groups).is_err(), "{starts:?}");
+        assert!(ops::_segment_softmax(&values, &longs(starts), false).is_err(), "{starts:?}");
+    }
+    for (crow, index) in
+        [([0i64, 2, 3], 2i64), ([0, 2, 3], -1), ([0, 4, 3], 0), ([0, -1, 3], 1), ([0, i64::MIN, 3], 1)]
+    {
+        assert!(ops::_csr_select_rows(&longs(&crow), &longs(&[index]), 3).is_err(), "{crow:?} {index}");
+    }
+    for rows in [[0i64, 3], [-1, 0], [1, 1], [2, 0], [i64::MAX, 0]] {
+        let [param, mean, square] = [1, 2, 3].map(|seed| numbers(&[3, 2], seed));
+        let step = ops::_sparse_adam_(
+            &param,
+            &mean,
+            &square,
+            &longs(&rows),
+            &numbers(&[2, 2], 4),
+            0.1,
+            0.9,
+            0.99,
+            1e-8,
+            0.0,
+            1.0,
+        );
+        assert!(step.is_err(), "{rows:?}");
+        assert_eq!(param.to_vec::<f32>().unwrap(), numbers(&[3, 2], 1).to_vec::<f32>().unwrap());
+    }
+    for indices in [[[0i64, 1], [0, 2]], [[0, -1], [0, 1]], [[0, i64::MAX], [0, 1]]] {
+        assert_eq!(ops::_coo_order(&Tensor::from(indices), &[2, 2]).unwrap_err().kind(), ErrorKind::Index);
+    }
+    assert_eq!(
+        ops::_coo_order(&Tensor::from([[0i64], [0]]), &[1 << 40, 1 << 40]).unwrap_err().kind(),
+        ErrorKind::Overflow
+    );
+    for size in [-1, i64::MAX, i64::MIN] {
+        assert!(ops::_convert_indices_from_coo_to_csr(&longs(&[0]), size, false).is_err());
+        assert!(ops::_csr_transpose(&longs(&[0, 1]), &longs(&[0]), size).is_err());
+    }
+}
+
+/// A pattern of `n` rows and columns with 12 elements in most rows, one row without elements, and one with 9000.
+fn pattern(n: i64, seed: i64) -> (Tensor, Tensor) {
+    let (mut crow, mut col) = (vec![0], vec![]);
+    for row in 0..n {
+        let count = match row {
+            3 => 0,
+            7 => 9000,
+            _ => 12,
+        };
+        // Steps that are coprime to the number of columns give distinct columns.
+        let mut columns: Vec<i64> = (0..count).map(|k| (row * 31 + seed + k * 7) % n).collect();
+        columns.sort_unstable();
+        col.extend(columns);
+        crow.push(col.len() as i64);
+    }
+    (longs(&crow), longs(&col))
+}
+
+/// The results of all operators, large enough for several threads.
+fn all_results() -> Result<Vec<Tensor>> {
+    let n = 10_007;
+    let ((crow, col), (crow2, col2)) = (pattern(n, 0), pattern(n, 5));
+    let (values, count) = (numbers(&[col.numel()], 1), col.numel());
+    let mut all = vec![];
+    for width in [1, 9, 70] {
+        all.push(ops::_csr_mm(&crow, &col, &values, &numbers(&[n, width], 2))?);
+    }
+    all.push(ops::_csr_sampled_mm(&crow, &col, &numbers(&[n, 20], 3), &numbers(&[n, 20], 4))?);
+    all.push(ops::_segment_softmax(&values, &crow, false)?);
+    all.push(ops::_segment_softmax(&numbers(&[count, 3], 5), &crow, true)?);
+    let (pointers, rows, order) = ops::_csr_transpose(&crow, &col, n)?;
+    all.push(ops::_segment_sum(&numbers(&[count, 2], 6), Some(&order), &pointers, &order)?);
+    all.extend([pointers, rows, order]);
+    let indices = ops::stack(&[col.clone(), ops::flip(&col, &[0])?], 0)?;
+    let (order, starts, groups) = ops::_coo_order(&indices, &[n, n])?;
+    all.extend([order, starts, groups]);
+    let (crow3, col3) = ops::_csr_matmul_pattern(&crow, &col, &crow2, &col2, n)?;
+    let product = |columns: i64| {
+        ops::_csr_matmul_values(&crow, &col, &values, &crow2, &col2, &values, &crow3, &col3, columns)
+    };
+    // Sums of all columns, and a search for each where they would take too much memory.
+    let (made, searched) = (product(n)?, product(1 << 40)?);
+    assert!(ops::equal(&made, &searched)?);
+    all.push(made);
+    all.extend([crow3, col3]);
+    let index =
+        ops::remainder_scalar(&ops::mul_scalar(&longs(&(0..n).collect::<Vec<_>>()), 17.into())?, n.into())?;
+    let (pointers, positions) = ops::_csr_select_rows(&crow, &index, count)?;
+    all.extend([pointers, positions]);
+    let [param, mean, square] = [1, 2, 3].map(|seed| numbers(&[n, 10], seed));
+    let square = ops::mul_tensor(&square, &square)?;
+    let rows = longs(&(0..n).step_by(2).collect::<Vec<_>>());
+    let grad = numbers(&[rows.numel(), 10], 7);
+    ops::_sparse_adam_(&param, &mean, &square, &rows, &grad, 0.1, 0.9, 0.99, 1e-8, 0.01, 3.0)?;
+    all.extend([param, mean, square]);
+    Ok(all)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "large results take hours")]
+fn bits_do_not_depend_on_threads() {
+    let results = [1, 2, 3, 7].map(|threads| {
+        set_num_threads(threads);
+        all_results().unwrap()
+    });
+    for other in &results[1..] {
+        for (number, (one, two)) in results[0].iter().zip(other).enumerate() {
+            assert!(ops::equal(one, two).unwrap(), "result {number}");
+        }
+    }
+}
