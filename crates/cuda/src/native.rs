@@ -239,6 +239,7 @@ pub(crate) fn all_programs() -> Vec<(String, String)> {
         all.extend(sort::programs(dtype));
         all.extend(scan::programs(dtype));
         all.extend(scatter::programs(dtype));
+        all.extend(random::programs(dtype));
     }
     all.extend(fft::programs());
     all.extend(sparse::programs());

@@ -47,7 +47,7 @@ pub(crate) fn number_name(dtype: ScalarType) -> Option<&'static str> {
 /// The name of a type of elements that are moved or converted, but not computed with.
 pub(crate) fn element_name(dtype: ScalarType) -> Option<&'static str> {
     match dtype {
-        ScalarType::U16 => Some("uint16"),
+        ScalarType::U16 => Some("unsigned short"),
         ScalarType::U32 => Some("uint32"),
         ScalarType::U64 => Some("uint64"),
         other => number_name(other),

@@ -7,19 +7,23 @@ template <class R> struct alignas(2 * sizeof(R)) complex_of {
     INLINE complex_of(R real) : re(real), im(R(0)) {}
     INLINE complex_of(R real, R imaginary) : re(real), im(imaginary) {}
     template <class S> INLINE explicit complex_of(complex_of<S> z) : re(R(z.re)), im(R(z.im)) {}
-    // Kernels of several folds have some that complex numbers do not use, but that have to compile.
+    // A real number is made of the real part.
+    INLINE explicit operator float() const { return re; }
     INLINE explicit operator double() const { return re; }
+    INLINE explicit operator int64() const { return (int64)re; }
 };
 typedef complex_of<float> complex64;
 typedef complex_of<double> complex128;
 
-template <class R> constexpr bool is_complex<complex_of<R>> = true;
+// They have the operators of real numbers but for an order.
+template <class R> constexpr bool is_real<complex_of<R>> = true;
 template <class R> struct summing<complex_of<R>> { typedef complex_of<R> type; };
 
 #define COMPLEX template <class R> INLINE
 
 COMPLEX complex_of<R> operator+(complex_of<R> a, complex_of<R> b) { return {a.re + b.re, a.im + b.im}; }
 COMPLEX complex_of<R> operator-(complex_of<R> a, complex_of<R> b) { return {a.re - b.re, a.im - b.im}; }
+COMPLEX complex_of<R> operator-(complex_of<R> a) { return {-a.re, -a.im}; }
 COMPLEX complex_of<R> operator*(complex_of<R> a, complex_of<R> b) {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
@@ -36,8 +40,9 @@ COMPLEX complex_of<R> operator/(complex_of<R> a, complex_of<R> b) {
 COMPLEX complex_of<R>& operator+=(complex_of<R>& a, complex_of<R> b) { return a = a + b; }
 COMPLEX bool operator==(complex_of<R> a, complex_of<R> b) { return a.re == b.re && a.im == b.im; }
 COMPLEX bool operator!=(complex_of<R> a, complex_of<R> b) { return a.re != b.re || a.im != b.im; }
-COMPLEX complex_of<R> mul(complex_of<R> a, complex_of<R> b) { return a * b; }
 COMPLEX complex_of<R> mul_add(complex_of<R> x, complex_of<R> factor, complex_of<R> term) { return term + x * factor; }
+// The sum of squares of complex numbers is that of their absolute values, but the fold of it has to compile for them too.
+COMPLEX complex_of<R> sqrt_or_same(complex_of<R> z) { return z; }
 COMPLEX complex_of<R> conjugate(complex_of<R> z) { return {z.re, -z.im}; }
 
 #undef COMPLEX

@@ -17,7 +17,7 @@ struct SumOfSquares {
     static INLINE A start() { return A(0); }
     static INLINE A take(A sum, typename computing<T>::type x, int64) { return sum + A(x) * A(x); }
     static INLINE A merge(A a, A b) { return a + b; }
-    template <class X> static INLINE X end(X sum, double) { return sqrt_or_same(sum); }
+    static INLINE A end(A sum, double) { return sqrt_or_same(sum); }
 };
 
 struct Product {

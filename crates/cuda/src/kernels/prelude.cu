@@ -5,7 +5,6 @@ typedef signed char int8;
 typedef short int16;
 typedef int int32;
 typedef long long int64;
-typedef unsigned short uint16;
 typedef unsigned int uint32;
 typedef unsigned long long uint64;
 
@@ -21,7 +20,6 @@ template <class A, class B> struct same_types { static const bool value = false;
 template <class A> struct same_types<A, A> { static const bool value = true; };
 template <class A, class B> constexpr bool same = same_types<A, B>::value;
 template <class T> constexpr bool is_real = same<T, float> || same<T, double>;
-template <class T> constexpr bool is_complex = false;
 
 // The type in which elements of a type are computed.
 template <class T> struct computing { typedef T type; };
@@ -71,13 +69,11 @@ template <class T, class V> INLINE T cast(V x) {
         boolean truth;
         truth.byte = x != V(0);
         return truth;
-    } else if constexpr (is_complex<V> && !is_complex<T>) {
-        return cast<T>(x.re);
     } else if constexpr (same<T, float16>) {
         return float16_of((float)x);
     } else if constexpr (same<T, bfloat16>) {
         return bfloat16_of((float)x);
-    } else if constexpr (is_real<V> && !is_real<T> && !is_complex<T>) {
+    } else if constexpr (is_real<V> && !is_real<T>) {
         return (T)(int64)x;
     } else {
         return (T)x;

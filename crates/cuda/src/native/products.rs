@@ -159,7 +159,11 @@ fn dot(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
 
 /// The conjugate of the first.
 fn vdot(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    if self_.dtype().is_complex() { dot(&ops::_conj_physical(self_)?, other, out) } else { dot(self_, other, out) }
+    if self_.dtype().is_complex() {
+        dot(&ops::_conj_physical(self_)?, other, out)
+    } else {
+        dot(self_, other, out)
+    }
 }
 
 /// As a product with a matrix of one column.

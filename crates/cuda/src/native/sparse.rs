@@ -7,7 +7,7 @@ use super::sort::sorted_rows;
 use super::{dense_as, empty, meta, name_of, program, to_device};
 use crate::launch::{Argument, Arguments, Grid, guarded};
 use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType, bail, ensure, shape};
-use flambeau_ops::native::sparse::{coo, csr_mm as host_mm, csr_matmul, csr_solve as host_solve, pointers};
+use flambeau_ops::native::sparse::{coo, csr_matmul, csr_mm as host_mm, csr_solve as host_solve, pointers};
 use flambeau_ops::{Tensor, ops, register};
 
 register!(ops::_COO_ORDER, Cuda, coo_order);
@@ -111,7 +111,12 @@ fn csr_to_coo(
     transpose: bool,
 ) -> Result<Tensor> {
     const NAME: &str = "_convert_indices_from_csr_to_coo";
-    pointers::convert_indices_from_csr_to_coo(&meta(crow_indices)?, &meta(col_indices)?, out_int32, transpose)?;
+    pointers::convert_indices_from_csr_to_coo(
+        &meta(crow_indices)?,
+        &meta(col_indices)?,
+        out_int32,
+        transpose,
+    )?;
     ensure_pointers(NAME, crow_indices)?;
     let (crow, col) = (dense_as(crow_indices, LONG)?, dense_as(col_indices, LONG)?);
     let rows = rows_of(NAME, &crow, col.numel())?;
@@ -128,7 +133,12 @@ fn ensure_pointers(operator: &str, crow: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn csr_transpose(_: DispatchKeySet, crow: &Tensor, col: &Tensor, columns: i64) -> Result<(Tensor, Tensor, Tensor)> {
+fn csr_transpose(
+    _: DispatchKeySet,
+    crow: &Tensor,
+    col: &Tensor,
+    columns: i64,
+) -> Result<(Tensor, Tensor, Tensor)> {
     const NAME: &str = "_csr_transpose";
     pointers::csr_transpose(&meta(crow)?, &meta(col)?, columns)?;
     ensure_pointers(NAME, crow)?;
@@ -146,7 +156,11 @@ fn firsts(sorted: &Tensor) -> Result<Tensor> {
     if count > 0 {
         ops::fill__scalar(&ops::narrow(&flags, 0, 0, 1)?, Scalar::Bool(true))?;
         let others = |start| ops::narrow(sorted, 0, start, count - 1);
-        ops::copy_(&ops::narrow(&flags, 0, 1, count - 1)?, &ops::ne_tensor(&others(1)?, &others(0)?)?, false)?;
+        ops::copy_(
+            &ops::narrow(&flags, 0, 1, count - 1)?,
+            &ops::ne_tensor(&others(1)?, &others(0)?)?,
+            false,
+        )?;
     }
     Ok(flags)
 }
@@ -188,7 +202,13 @@ fn segment_sum(
     Ok(out)
 }
 
-fn csr_mm(_: DispatchKeySet, crow: &Tensor, col: &Tensor, values: &Tensor, matrix: &Tensor) -> Result<Tensor> {
+fn csr_mm(
+    _: DispatchKeySet,
+    crow: &Tensor,
+    col: &Tensor,
+    values: &Tensor,
+    matrix: &Tensor,
+) -> Result<Tensor> {
     let shape = host_mm::csr_mm(&meta(crow)?, &meta(col)?, &meta(values)?, &meta(matrix)?)?;
     let (crow, col) = (dense_as(crow, LONG)?, dense_as(col, LONG)?);
     let (values, matrix) = (dense_as(values, values.dtype())?, dense_as(matrix, matrix.dtype())?);
@@ -199,7 +219,13 @@ fn csr_mm(_: DispatchKeySet, crow: &Tensor, col: &Tensor, values: &Tensor, matri
     Ok(out)
 }
 
-fn csr_sampled_mm(_: DispatchKeySet, crow: &Tensor, col: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+fn csr_sampled_mm(
+    _: DispatchKeySet,
+    crow: &Tensor,
+    col: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+) -> Result<Tensor> {
     const NAME: &str = "_csr_sampled_mm";
     host_mm::csr_sampled_mm(&meta(crow)?, &meta(col)?, &meta(mat1)?, &meta(mat2)?)?;
     let (crow, col) = (dense_as(crow, LONG)?, dense_as(col, LONG)?);
@@ -212,7 +238,7 @@ fn csr_sampled_mm(_: DispatchKeySet, crow: &Tensor, col: &Tensor, mat1: &Tensor,
     Ok(out)
 }
 
-/// All products of elements are listed by their place in the result, whose different places are the pattern.
+/// All products of elements are listed by their positions in the result, of which the different ones are the pattern.
 fn csr_matmul_pattern(
     _: DispatchKeySet,
     crow1: &Tensor,
@@ -240,7 +266,8 @@ fn csr_matmul_pattern(
         Overflow(NAME),
         "expected a matrix of fewer than 2^63 elements but got {rows} x {columns}"
     );
-    let lengths = ops::sub_tensor(&ops::narrow(&crow2, 0, 1, inner)?, &ops::narrow(&crow2, 0, 0, inner)?, ONE)?;
+    let lengths =
+        ops::sub_tensor(&ops::narrow(&crow2, 0, 1, inner)?, &ops::narrow(&crow2, 0, 0, inner)?, ONE)?;
     let ends = ops::cumsum(&ops::index_select(&lengths, 0, &col1)?, 0, None)?;
     let count = match elements {
         0 => 0,
@@ -251,12 +278,10 @@ fn csr_matmul_pattern(
     let numbers = [count, elements, inner, col2.numel(), columns];
     let keys = Kernel::of_indices("EXPAND", NAME).indices(&numbers, &reads, count)?;
     let (sorted, _) = sorted_rows(NAME, &keys, false)?;
-    let places = ops::index_select(&sorted, 0, &flat_nonzero(NAME, &firsts(&sorted)?)?)?;
+    let positions = ops::index_select(&sorted, 0, &flat_nonzero(NAME, &firsts(&sorted)?)?)?;
     let width = Scalar::Int(columns.max(1));
-    let (found, col) = (
-        ops::div_scalar_mode(&places, width, Some("floor"))?,
-        ops::remainder_scalar(&places, width)?,
-    );
+    let (found, col) =
+        (ops::div_scalar_mode(&positions, width, Some("floor"))?, ops::remainder_scalar(&positions, width)?);
     Ok((pointers_of(NAME, &found, rows)?, col))
 }
 
@@ -290,6 +315,7 @@ fn csr_matmul_values(
     let (crow, col) = (list(crow)?, list(col)?);
     let (a, b) = (dense_as(values1, values1.dtype())?, dense_as(values2, values2.dtype())?);
     let out = empty(col.sizes(), a.dtype(), a.device())?;
+    ensure_pointers(NAME, &crow)?;
     let rows = rows_of(NAME, &crow, col.numel())?;
     let numbers = [col.numel(), col1.numel(), col2.numel(), crow2.numel() - 1];
     let reads = [&rows, &col, &crow1, &col1, &a, &crow2, &col2, &b].map(Some);
@@ -320,9 +346,12 @@ fn csr_solve(
     if out.numel() == 0 {
         return Ok(out);
     }
-    let numbers =
-        [rhs.sizes()[1], rhs.sizes()[0], col.numel(), i64::from(upper), i64::from(unitriangular)];
-    Kernel::of_values("SOLVE", NAME, &values).run(&numbers, &[Some(&crow), Some(&col), Some(&values)], &out)?;
+    let numbers = [rhs.sizes()[1], rhs.sizes()[0], col.numel(), i64::from(upper), i64::from(unitriangular)];
+    Kernel::of_values("SOLVE", NAME, &values).run(
+        &numbers,
+        &[Some(&crow), Some(&col), Some(&values)],
+        &out,
+    )?;
     Ok(out)
 }
 

@@ -39,12 +39,13 @@ pub fn clip_grad_norm_(params: &[Tensor], max_norm: f64, options: ClipGradNorm) 
     let grads: Vec<Tensor> = params.iter().filter_map(Autograd::grad).collect();
     let total = total_norm(&grads, norm_type)?;
     let factor = ops::add_scalar(&total, Scalar::Float(1e-6), Scalar::Int(1))?;
-    let factor = ops::clamp(&ops::mul_scalar(&ops::reciprocal(&factor)?, max_norm.into())?, None, Some(1.0.into()))?;
+    let factor =
+        ops::clamp(&ops::mul_scalar(&ops::reciprocal(&factor)?, max_norm.into())?, None, Some(1.0.into()))?;
     // On the host the factor is at hand; elsewhere a multiplication costs less than to wait for it. A factor that is not a number says
     // that a gradient is not one: it goes on, as in PyTorch.
     if !factor.device().is_cpu() || factor.item::<f64>()? != 1.0 {
         for grad in &grads {
-            ops::mul__tensor(grad, &placed(&factor, grad.device())?)?;
+            ops::mul__tensor(grad, &number_on(&factor, grad.device())?)?;
         }
     }
     Ok(total)
@@ -66,7 +67,7 @@ pub fn clip_grad_value_(params: &[Tensor], limit: f64) -> Result<()> {
 }
 
 /// A number as f64 on a device.
-fn placed(number: &Tensor, device: Device) -> Result<Tensor> {
+fn number_on(number: &Tensor, device: Device) -> Result<Tensor> {
     number.to((ScalarType::F64, device))
 }
 
@@ -76,7 +77,7 @@ fn total_norm(grads: &[Tensor], order: f64) -> Result<Tensor> {
     let some = grads.iter().filter(|grad| grad.numel() > 0 || order.is_finite());
     let norm = |grad: &Tensor| {
         let norm = ops::linalg_vector_norm(grad, order.into(), None, false, None)?;
-        placed(&norm, grads.first().map_or(norm.device(), Tensor::device))
+        number_on(&norm, grads.first().map_or(norm.device(), Tensor::device))
     };
     let norms = some.map(norm).collect::<Result<Vec<Tensor>>>()?;
     match norms.is_empty() {

@@ -74,6 +74,9 @@ fn a_complex_number_is_two_inputs_and_two_results() {
     });
     assert_eq!(names(&tape), ["input", "input", "scalar", "scalar", "add", "add"]);
     assert_eq!((tape.inputs, tape.output, tape.imaginary, tape.fault), (2, Some(4), Some(5), None));
-    assert_eq!((tape.nodes[4].args[..2].to_vec(), tape.nodes[5].args[..2].to_vec()), (vec![0, 2], vec![1, 3]));
+    assert_eq!(
+        (tape.nodes[4].args[..2].to_vec(), tape.nodes[5].args[..2].to_vec()),
+        (vec![0, 2], vec![1, 3])
+    );
     assert_eq!(tape.scalars, [Scalar::Float(2.0), Scalar::Float(3.0)]);
 }
