@@ -146,6 +146,16 @@ pub struct Philox {
 }
 
 impl Philox {
+    /// The key of the stream.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The block of the stream at which the range starts.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
     /// The four 32-bit numbers of block `index` of this range.
     #[inline(always)]
     pub fn block(&self, index: u64) -> [u32; 4] {

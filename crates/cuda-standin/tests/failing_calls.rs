@@ -11,7 +11,7 @@
 
 use flambeau_core::{Device, ErrorKind, Result, ScalarType};
 use flambeau_cuda as _;
-use flambeau_ops::Tensor;
+use flambeau_ops::{Tensor, ops};
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -103,15 +103,19 @@ fn work() -> Result<f32> {
     let sum = x.add(&x)?.sum()?.item::<f32>()?;
     let zeros = Tensor::zeros(&[3, 2], (ScalarType::F32, device))?;
     flambeau_cuda::synchronize(0)?;
-    Ok(sum + rows.add(&zeros)?.sum()?.item::<f32>()?)
+    let pinned = flambeau_cuda::pin_memory(&Tensor::from([1.0f32, 2.0]))?;
+    let there = ops::_to_copy(&pinned, None, None, Some(device), None, true, None)?;
+    Ok(sum + rows.add(&zeros)?.sum()?.item::<f32>()? + there.sum()?.item::<f32>()?)
 }
 
-/// What [`work`] gives: twice the sum of 0 to 99, and rows 3, 7 and 7.
-const EXPECTED: f32 = 9900.0 + 13.0 + 29.0 + 29.0;
+/// What [`work`] gives: twice the sum of 0 to 99, rows 3, 7 and 7, and 1 and 2.
+const EXPECTED: f32 = 9900.0 + 13.0 + 29.0 + 29.0 + 3.0;
 
 /// The functions that are called once devices are in use.
-const REPEATED: [&str; 7] = [
+const REPEATED: [&str; 9] = [
     "cuMemAlloc_v2",
+    "cuMemHostAlloc",
+    "cuEventCreate",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuEventRecord",
@@ -180,9 +184,9 @@ const FIRST: [(&str, u32); 14] = [
     ("cuDevicePrimaryCtxRetain", 1),
     ("cuCtxSetCurrent", 1),
     ("cuStreamCreate", 1),
-    ("cuMemHostAlloc", 3),
+    ("cuMemHostAlloc", 4),
     ("cuMemsetD8Async", 1),
-    ("cuEventCreate", 2),
+    ("cuEventCreate", 3),
     ("cuModuleLoadData", 1),
     ("cuModuleGetFunction", 1),
 ];

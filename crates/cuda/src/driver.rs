@@ -35,6 +35,7 @@ functions! {
         cuMemFree_v2,
         cuMemGetInfo_v2,
         cuMemHostAlloc,
+        cuMemFreeHost,
         cuMemcpyHtoDAsync_v2,
         cuMemcpyDtoHAsync_v2,
         cuMemcpyDtoDAsync_v2,

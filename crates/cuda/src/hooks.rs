@@ -53,7 +53,13 @@ impl DeviceHooks for Hooks {
         ordered(to.0, target, Access::Write)?;
         match (from.0.is_cpu(), to.0.is_cpu()) {
             // SAFETY: (valid).
-            (true, _) => unsafe { self.0.gpu(index(to.0)?)?.copy_from_host(from.1, target, bytes) },
+            (true, _) => unsafe {
+                let gpu = self.0.gpu(index(to.0)?)?;
+                match gpu.copy_from_pinned(from.1, target, bytes)? {
+                    true => Ok(()),
+                    false => gpu.copy_from_host(from.1, target, bytes),
+                }
+            },
             // SAFETY: (valid).
             (_, true) => unsafe { self.0.gpu(index(from.0)?)?.copy_to_host(source, to.1, bytes) },
             _ if index(from.0)? == index(to.0)? => {
@@ -121,9 +127,10 @@ pub fn reset_peak_memory_stats(index: usize) -> Result<()> {
     devices()?.gpu(index).map(|gpu| gpu.reset_peak())
 }
 
-/// Returns cached memory to the devices.
+/// Returns cached memory to the devices, and that of pinned tensors to the host.
 pub fn empty_cache() {
     CudaAllocator.empty_cache();
+    crate::pinned::empty_cache();
 }
 
 /// What is known of a device.

@@ -6,7 +6,7 @@
 //! | module | contains |
 //! |---|---|
 //! | `library`, `driver`, `nvrtc`, `blas` | libraries that are opened at run time, and their functions |
-//! | `gpu`, `memory`, `blocks`, `staging`, `fault` | devices: contexts, memory, copies, faults of kernels |
+//! | `gpu`, `memory`, `blocks`, `staging`, `pinned`, `fault` | devices: contexts, memory, copies, faults of kernels |
 //! | `streams`, `order` | streams and events, and the order of uses of memory by several streams |
 //! | `print`, `programs`, `launch` | CUDA C++ of formulas; compiled programs; launches |
 //! | `loops` | elementwise loops, which serve all formulas of `flambeau-ops` |
@@ -31,6 +31,7 @@ mod memory;
 mod native;
 mod nvrtc;
 mod order;
+mod pinned;
 mod print;
 mod programs;
 mod staging;
@@ -42,5 +43,6 @@ pub use hooks::{
     DeviceProperties, current_device, device_count, empty_cache, is_available, memory_stats, properties,
     reset_peak_memory_stats, set_current_device, synchronize,
 };
+pub use pinned::{is_pinned, pin_memory};
 pub use programs::compiled_programs;
-pub use streams::{Event, Stream, StreamGuard, current_stream, record_stream};
+pub use streams::{Event, Stream, StreamGuard, current_stream, hand_over, record_stream};

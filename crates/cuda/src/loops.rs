@@ -34,7 +34,7 @@ impl DeviceLoops for Loops {
         input: ScalarType,
         output: ScalarType,
     ) -> Result<()> {
-        run(iter, &Loop { formula, computing: input, condition: false, output })
+        run(iter, &of_formula(formula, input, output))
     }
 
     fn select(&self, iter: &TensorIterator<'_>) -> Result<()> {
@@ -51,6 +51,8 @@ struct Loop<'a> {
     formula: &'a Tape,
     computing: ScalarType,
     condition: bool,
+    /// Whether the formula is of the parts of complex numbers.
+    is_of_parts: bool,
     output: ScalarType,
 }
 
@@ -58,6 +60,15 @@ impl Loop<'_> {
     fn input(&self, i: usize) -> ScalarType {
         if self.condition && i == 0 { ScalarType::Bool } else { self.computing }
     }
+
+    /// Whether the numbers given to the formula are real; otherwise they are integers.
+    fn has_real_numbers(&self) -> bool {
+        self.is_of_parts || self.computing.is_floating_point()
+    }
+}
+
+fn of_formula(formula: &Tape, input: ScalarType, output: ScalarType) -> Loop<'_> {
+    Loop { formula, computing: input, condition: false, is_of_parts: input.is_complex(), output }
 }
 
 fn select_loop(iter: &TensorIterator<'_>) -> Loop<'static> {
@@ -70,13 +81,13 @@ fn select_loop(iter: &TensorIterator<'_>) -> Loop<'static> {
         ])
     });
     let dtype = iter.common_dtype();
-    Loop { formula: &SELECT, computing: dtype, condition: true, output: dtype }
+    Loop { formula: &SELECT, computing: dtype, condition: true, is_of_parts: false, output: dtype }
 }
 
 fn copy_loop(iter: &TensorIterator<'_>) -> Loop<'static> {
     static COPY: LazyLock<Tape> = LazyLock::new(|| tape(&[("input", TracedType::Element, &[])]));
     let from = iter.operands().get(1).map_or(ScalarType::F32, Operand::dtype);
-    Loop { formula: &COPY, computing: from, condition: false, output: from }
+    Loop { formula: &COPY, computing: from, condition: false, is_of_parts: false, output: from }
 }
 
 /// Evaluates a function of the program's special part, which computes in f64, of the inputs of an iterator and of numbers.
@@ -109,11 +120,15 @@ fn call(
     numbers: &[Scalar],
     computing: ScalarType,
 ) -> Result<()> {
+    let dtype = iter.common_dtype();
+    ensure!(
+        !dtype.is_complex(),
+        NotImplemented(iter.name()),
+        "there is no kernel for cuda of its function for {dtype}"
+    );
     let inputs = iter.operands().len().saturating_sub(1);
     let formula = function_tape(function, inputs, numbers);
-    let output = iter.common_dtype();
-    run(iter, &Loop { formula: &formula, computing, condition: false, output })
-        .map_err(|error| error.in_operator(iter.name()))
+    run(iter, &of_formula(&formula, computing, dtype)).map_err(|error| error.in_operator(iter.name()))
 }
 
 /// The program of a formula over an iterator; `None` for types that programs do not have.
@@ -123,7 +138,7 @@ pub(crate) fn source_of_pointwise(
     input: ScalarType,
     output: ScalarType,
 ) -> Result<Option<String>> {
-    source_of(iter, &Loop { formula, computing: input, condition: false, output })
+    source_of(iter, &of_formula(formula, input, output))
 }
 
 /// The program of a choice.
@@ -181,10 +196,12 @@ impl<'i> Plan<'i> {
         let program = Pointwise {
             nodes: formula.nodes.clone(),
             result: formula.output.ok_or_else(|| error!(Internal, "cuda: a formula has no result"))?,
+            imaginary: formula.imaginary,
+            is_of_parts: of.is_of_parts,
             computing: of.computing,
             inputs,
             output: (of.output, target.view.dtype()),
-            scalars: formula.scalars.iter().map(|_| of.computing.is_floating_point()).collect(),
+            scalars: formula.scalars.iter().map(|_| of.has_real_numbers()).collect(),
             layout,
         };
         Ok(Plan { target, sources, program, strides })
@@ -210,10 +227,14 @@ impl<'i> Plan<'i> {
                 Source::Elements | Source::Repeated => values.word(source.address()),
                 Source::Real => values.double(source.number()?.to_f64()),
                 Source::Whole => values.int(source.number()?.to_i64()),
+                Source::Complex => {
+                    let (re, im) = source.number()?.to_complex();
+                    values.double(re).double(im)
+                }
             };
         }
         for scalar in &of.formula.scalars {
-            values = match of.computing.is_floating_point() {
+            values = match of.has_real_numbers() {
                 true => values.double(scalar.to_f64()),
                 false => values.int(number_as(*scalar, of.computing)),
             };
@@ -303,6 +324,7 @@ impl Located<'_> {
     fn input(&self, kernel: ScalarType, is_dense: bool) -> Input {
         let memory = self.view.dtype();
         let source = match () {
+            () if self.is_host() && memory.is_complex() => Source::Complex,
             () if self.is_host() && memory.is_floating_point() => Source::Real,
             () if self.is_host() => Source::Whole,
             () if is_dense && self.strides.first() == Some(&0) => Source::Repeated,
@@ -312,6 +334,7 @@ impl Located<'_> {
         let memory = match source {
             Source::Real => ScalarType::F64,
             Source::Whole => ScalarType::I64,
+            Source::Complex => ScalarType::Complex128,
             _ => memory,
         };
         Input { memory, kernel, source }

@@ -6,6 +6,7 @@ mod copy;
 mod elementwise_loss;
 mod embedding;
 mod embedding_bag;
+mod fft;
 mod gather;
 mod grid_sample;
 mod histogram;
@@ -21,12 +22,13 @@ mod scatter;
 mod select;
 mod softmax;
 mod sort;
+mod sparse;
 mod special;
 mod spread;
 mod unique;
 mod views;
 
-use crate::print::{PRELUDE, type_name};
+use crate::print::{element_name, number_name, prelude, type_name};
 use flambeau_core::{Device, DimVec, MemoryFormat, Result, ScalarType, bail, error};
 use flambeau_ops::ops::options::Reduction;
 use flambeau_ops::structured::TensorSpec;
@@ -109,12 +111,32 @@ fn dense_as(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     ops::_to_copy(tensor, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))
 }
 
-/// The name of a type in programs.
+/// The name of a type in programs whose elements have an order.
 ///
 /// # Errors
-/// `NotImplemented` for types that programs do not have.
+/// `NotImplemented` for other types.
 fn name_of(operator: &str, dtype: ScalarType) -> Result<&'static str> {
-    type_name(dtype).ok_or_else(|| error!(NotImplemented(operator), "there is no kernel for cuda of {dtype}"))
+    known(operator, dtype, type_name(dtype))
+}
+
+/// The name of a type in programs whose elements may be complex.
+///
+/// # Errors
+/// As [`name_of`].
+fn number_name_of(operator: &str, dtype: ScalarType) -> Result<&'static str> {
+    known(operator, dtype, number_name(dtype))
+}
+
+/// The name of a type in programs that only move elements.
+///
+/// # Errors
+/// As [`name_of`].
+fn element_name_of(operator: &str, dtype: ScalarType) -> Result<&'static str> {
+    known(operator, dtype, element_name(dtype))
+}
+
+fn known(operator: &str, dtype: ScalarType, name: Option<&'static str>) -> Result<&'static str> {
+    name.ok_or_else(|| error!(NotImplemented(operator), "there is no kernel for cuda of {dtype}"))
 }
 
 /// The type in which elements are computed: f32 for half precision.
@@ -124,7 +146,7 @@ fn computing_type(dtype: ScalarType) -> ScalarType {
 
 /// A program: the prelude, definitions, and its parts.
 fn program(definitions: &str, parts: &[&str]) -> String {
-    format!("{PRELUDE}\n{definitions}\n{}", parts.concat())
+    format!("{}\n{definitions}\n{}", prelude(definitions), parts.concat())
 }
 
 /// The program of an operator on rows, with the definitions that it needs; and how many threads a row has, and a block has rows.
@@ -217,7 +239,10 @@ pub(crate) fn all_programs() -> Vec<(String, String)> {
         all.extend(sort::programs(dtype));
         all.extend(scan::programs(dtype));
         all.extend(scatter::programs(dtype));
+        all.extend(random::programs(dtype));
     }
+    all.extend(fft::programs());
+    all.extend(sparse::programs());
     all.push(("check_indices".to_owned(), program("", &[include_str!("kernels/check_indices.cu")])));
     all
 }

@@ -10,7 +10,15 @@ pub(crate) const PRELUDE: &str = include_str!("kernels/prelude.cu");
 /// What a program has after that if its formula calls special functions.
 const SPECIAL: [&str; 2] = [include_str!("kernels/special_tables.cu"), include_str!("kernels/special.cu")];
 
-/// The name of an element type in programs; `None` for complex numbers, which have none yet.
+/// What follows where a type is complex.
+const COMPLEX: &str = include_str!("kernels/complex.cu");
+
+/// What a program with these types begins with.
+pub(crate) fn prelude(types: &str) -> String {
+    if types.contains("complex") { [PRELUDE, COMPLEX].concat() } else { PRELUDE.to_owned() }
+}
+
+/// The name of a type of numbers that have an order; `None` for others.
 pub(crate) fn type_name(dtype: ScalarType) -> Option<&'static str> {
     Some(match dtype {
         ScalarType::Bool => "boolean",
@@ -27,6 +35,25 @@ pub(crate) fn type_name(dtype: ScalarType) -> Option<&'static str> {
     })
 }
 
+/// The name of a type of numbers, which may be complex.
+pub(crate) fn number_name(dtype: ScalarType) -> Option<&'static str> {
+    match dtype {
+        ScalarType::Complex64 => Some("complex64"),
+        ScalarType::Complex128 => Some("complex128"),
+        other => type_name(other),
+    }
+}
+
+/// The name of a type of elements that are moved or converted, but not computed with.
+pub(crate) fn element_name(dtype: ScalarType) -> Option<&'static str> {
+    match dtype {
+        ScalarType::U16 => Some("unsigned short"),
+        ScalarType::U32 => Some("uint32"),
+        ScalarType::U64 => Some("uint64"),
+        other => number_name(other),
+    }
+}
+
 /// The largest number of dimensions of a strided loop.
 pub(crate) const MAX_DIMS: usize = 24;
 
@@ -41,6 +68,8 @@ pub(crate) enum Source {
     Real,
     /// In the argument itself: an integer or a bool of the host.
     Whole,
+    /// In two arguments, the parts: a complex number of the host.
+    Complex,
 }
 
 /// An input of a loop: its type in memory, the type to which it is converted, and where it is.
@@ -67,6 +96,10 @@ pub(crate) enum Layout {
 pub(crate) struct Pointwise {
     pub(crate) nodes: Vec<Node>,
     pub(crate) result: u16,
+    /// The node of the imaginary part of a complex result.
+    pub(crate) imaginary: Option<u16>,
+    /// Whether the expression is of the parts of complex numbers, two for each input.
+    pub(crate) is_of_parts: bool,
     /// The type that the formula is of.
     pub(crate) computing: ScalarType,
     pub(crate) inputs: Vec<Input>,
@@ -80,27 +113,37 @@ pub(crate) struct Pointwise {
 impl Pointwise {
     /// The program; `None` for types that programs do not have.
     pub(crate) fn source(&self) -> Option<String> {
-        let mut text = PRELUDE.to_owned();
+        let moves = self.nodes.iter().all(|node| matches!(node.name, "input" | "select"));
+        let type_name = if moves { element_name } else { number_name };
+        let types = self.print_types(&type_name)?;
+        let mut text = prelude(&types);
         if self.nodes.iter().any(|node| node.name.starts_with("special_")) {
             SPECIAL.iter().for_each(|part| text += part);
         }
-        let computing = type_name(self.computing)?;
-        let _ = writeln!(text, "\ntypedef computing<{computing}>::type C;\ntypedef bits_of<C>::type B;");
-        for (i, input) in self.inputs.iter().enumerate() {
-            let memory = match input.source {
-                Source::Real => "double",
-                Source::Whole => "int64",
-                _ => type_name(input.memory)?,
-            };
-            let _ = writeln!(text, "typedef {memory} M{i};\ntypedef {} K{i};", type_name(input.kernel)?);
-        }
-        let (kernel, memory) = self.output;
-        let _ = writeln!(text, "typedef {} KO;\ntypedef {} MO;\n", type_name(kernel)?, type_name(memory)?);
+        text += &types;
         self.print_formula(&mut text);
         match self.layout {
             Layout::Dense => self.print_dense(&mut text),
             _ => self.print_strided(&mut text),
         }
+        Some(text)
+    }
+
+    fn print_types(&self, name: &dyn Fn(ScalarType) -> Option<&'static str>) -> Option<String> {
+        let computing = if self.is_of_parts { self.computing.to_real() } else { self.computing };
+        let mut text =
+            format!("\ntypedef computing<{}>::type C;\ntypedef bits_of<C>::type B;\n", name(computing)?);
+        for (i, input) in self.inputs.iter().enumerate() {
+            let memory = match input.source {
+                Source::Real => "double",
+                Source::Whole => "int64",
+                Source::Complex => "complex128",
+                _ => name(input.memory)?,
+            };
+            let _ = writeln!(text, "typedef {memory} M{i};\ntypedef {} K{i};", name(input.kernel)?);
+        }
+        let (kernel, memory) = self.output;
+        let _ = writeln!(text, "typedef {} KO;\ntypedef {} MO;\n", name(kernel)?, name(memory)?);
         Some(text)
     }
 
@@ -110,9 +153,12 @@ impl Pointwise {
         let parameters: Vec<String> = inputs.chain(scalars).collect();
         let _ = writeln!(text, "INLINE auto formula({}) {{", parameters.join(", "));
         for (i, node) in self.nodes.iter().enumerate() {
-            let _ = writeln!(text, "    const auto n{i} = {};", expression(node));
+            let _ = writeln!(text, "    const auto n{i} = {};", expression(node, self.is_of_parts));
         }
-        let _ = writeln!(text, "    return n{};\n}}\n", self.result);
+        let _ = match self.imaginary {
+            None => writeln!(text, "    return n{};\n}}\n", self.result),
+            Some(imaginary) => writeln!(text, "    return KO(n{}, n{imaginary});\n}}\n", self.result),
+        };
     }
 
     /// The parameters of inputs and numbers, after a comma.
@@ -121,6 +167,7 @@ impl Pointwise {
         for (i, input) in self.inputs.iter().enumerate() {
             let _ = match input.source {
                 Source::Real | Source::Whole => write!(text, ", M{i} in{i}"),
+                Source::Complex => write!(text, ", double re{i}, double im{i}"),
                 _ => write!(text, ", {} in{i}", pointer(i)),
             };
         }
@@ -137,6 +184,9 @@ impl Pointwise {
                 Source::Elements => Ok(()),
                 Source::Repeated => {
                     writeln!(text, "    const auto r{i} = convert<K{i}>(*(const M{i}*)in{i});")
+                }
+                Source::Complex => {
+                    writeln!(text, "    const auto r{i} = convert<K{i}>(M{i}(re{i}, im{i}));")
                 }
                 _ => writeln!(text, "    const auto r{i} = convert<K{i}>(in{i});"),
             };
@@ -243,12 +293,15 @@ pub(crate) fn layout_struct(name: &str, operands: usize, is_32_bit: bool) -> Str
     )
 }
 
-/// The expression of a node.
-fn expression(node: &Node) -> String {
+/// The expression of a node, where each input is one value or two parts.
+fn expression(node: &Node, is_of_parts: bool) -> String {
     let args: Vec<String> =
         node.args[..usize::from(node.count)].iter().map(|arg| format!("n{arg}")).collect();
     let infix = |operator: &str| format!("B({})", args.join(operator));
     match node.name {
+        "input" if is_of_parts => {
+            format!("x{}.{}", node.payload / 2, if node.payload % 2 == 0 { "re" } else { "im" })
+        }
         "input" => format!("x{}", node.payload),
         "scalar" => format!("s{}", node.payload),
         "float" => real(f64::from_bits(node.payload)),

@@ -323,6 +323,28 @@ pub fn record_stream(tensor: &Tensor, stream: &Stream) -> Result<()> {
     gpu.order_storage(tensor.storage(), Access::Read)
 }
 
+/// Has a stream of another library, which is given by the driver's handle, wait for what this thread's stream does with a tensor, so that the
+/// library may use its memory there. Of no stream, the uses in other streams of this library are waited for alone.
+///
+/// # Errors
+/// `Device` where the tensor is on the host, and what the driver reports.
+pub fn hand_over(tensor: &Tensor, stream: Option<usize>) -> Result<()> {
+    let gpu = gpu_of(tensor)?;
+    gpu.order_storage(tensor.storage(), Access::Write)?;
+    let Some(address) = stream.filter(|address| *address != gpu.stream().addr()) else { return Ok(()) };
+    gpu.activate()?;
+    let event = gpu.new_event(false)?;
+    let other: CUstream = ptr::with_exposed_provenance_mut(address);
+    // SAFETY: the event and this thread's stream exist, and the caller says that the other is a stream.
+    let done = unsafe {
+        gpu.driver
+            .check(cuEventRecord(event, gpu.stream()), "cuEventRecord")
+            .and_then(|()| gpu.driver.check(cuStreamWaitEvent(other, event, 0), "cuStreamWaitEvent"))
+    };
+    gpu.destroy_event(event);
+    done
+}
+
 fn current_on(device: usize) -> Option<(StreamNumber, CUstream)> {
     if !SEVERAL.load(Ordering::Relaxed) {
         return None;
@@ -371,7 +393,7 @@ impl Gpu {
         self.wait()
     }
 
-    fn new_event(&self, has_time: bool) -> Result<CUevent> {
+    pub(crate) fn new_event(&self, has_time: bool) -> Result<CUevent> {
         let flags = if has_time { 0 } else { CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 };
         let mut event = ptr::null_mut();
         // SAFETY: the function writes a handle.
@@ -380,7 +402,7 @@ impl Gpu {
     }
 
     /// Destroys an event, which the driver does once its work is done. A failure is what the next use of the device reports.
-    fn destroy_event(&self, event: CUevent) {
+    pub(crate) fn destroy_event(&self, event: CUevent) {
         if self.activate().is_ok() {
             // SAFETY: the event exists, and nobody has its handle after this.
             let _ = unsafe { cuEventDestroy_v2(event) };

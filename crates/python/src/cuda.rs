@@ -2,7 +2,7 @@
 
 use crate::call::detached_owning;
 use crate::errors::raise;
-use crate::tensor::PyTensor;
+use crate::tensor::{PyTensor, wrap};
 use flambeau_cuda as gpu;
 use flambeau_cuda::{Event, Stream};
 use pyo3::prelude::*;
@@ -106,6 +106,17 @@ fn _cuda_record_stream(tensor: &Bound<'_, PyTensor>, device: usize, id: usize) -
     gpu::record_stream(tensor.get().tensor(), &stream_of(device, id)?).map_err(raise)
 }
 
+#[pyfunction]
+fn _cuda_pin_memory<'py>(py: Python<'py>, tensor: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> {
+    let tensor = tensor.get().tensor().clone();
+    wrap(py, detached_owning(py, || gpu::pin_memory(&tensor)).map_err(raise)?)
+}
+
+#[pyfunction]
+fn _cuda_is_pinned(tensor: &Bound<'_, PyTensor>) -> bool {
+    gpu::is_pinned(tensor.get().tensor())
+}
+
 /// The event of `flambeau.cuda.Event`.
 #[pyclass(name = "_CudaEvent", module = "flambeau", frozen)]
 struct PyEvent(Event);
@@ -141,6 +152,8 @@ impl PyEvent {
 
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyEvent>()?;
+    module.add_function(wrap_pyfunction!(_cuda_pin_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(_cuda_is_pinned, module)?)?;
     module.add_function(wrap_pyfunction!(_cuda_stream_new, module)?)?;
     module.add_function(wrap_pyfunction!(_cuda_stream_current, module)?)?;
     module.add_function(wrap_pyfunction!(_cuda_stream_set, module)?)?;

@@ -13,7 +13,7 @@ use crate::foreign::{
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_capi::dlpack::{self, CPU, DLTensor, MAJOR, MINOR, READ_ONLY};
-use flambeau_core::{DimVec, Geometry, ScalarType, shape};
+use flambeau_core::{Device, DeviceType, DimVec, Geometry, ScalarType, shape};
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -45,6 +45,10 @@ struct Versioned {
 
 /// The flag of elements that were copied for the consumer.
 const COPIED: u64 = 2;
+/// The number of NVIDIA's devices.
+const CUDA: i32 = 2;
+/// The stream that work without a stream is in, of which DLPack and the driver have the same number.
+const LEGACY_STREAM: i64 = 1;
 
 /// One of the two structs: its capsule names, and access to the fields that both have.
 trait Managed: Sized + 'static {
@@ -174,10 +178,11 @@ fn described(tensor: &Tensor) -> PyResult<DLTensor> {
         return Err(PyBufferError::new_err(format!("{dtype} types are not supported by dlpack")));
     };
     let data = pinned_data_ptr(tensor)?;
+    let (device_type, device_id) = number_of(tensor.device())?;
     Ok(DLTensor {
         data: if tensor.numel() == 0 { ptr::null_mut() } else { data.cast() },
-        device_type: CPU,
-        device_id: 0,
+        device_type,
+        device_id,
         ndim: tensor.dim() as i32,
         code,
         bits: 8 * dtype.size() as u8,
@@ -186,6 +191,26 @@ fn described(tensor: &Tensor) -> PyResult<DLTensor> {
         strides: ptr::null_mut(),
         byte_offset: 0,
     })
+}
+
+/// The kind and number of a device, as DLPack counts them.
+fn number_of(device: Device) -> PyResult<(i32, i32)> {
+    match device.device_type() {
+        DeviceType::Cpu => Ok((CPU, 0)),
+        DeviceType::Cuda => Ok((CUDA, device.index().unwrap_or(0) as i32)),
+        _ => Err(PyBufferError::new_err(format!("Unknown device type {device} for Dlpack"))),
+    }
+}
+
+/// The device of a kind and number of DLPack.
+fn device_of(kind: i32, number: i32) -> PyResult<Device> {
+    match (kind, u8::try_from(number)) {
+        (CPU, _) => Ok(Device::CPU),
+        (CUDA, Ok(number)) => Ok(Device::cuda(number)),
+        _ => Err(PyBufferError::new_err(format!(
+            "tensors of DLPack's device ({kind}, {number}) are not implemented"
+        ))),
+    }
 }
 
 #[pymethods]
@@ -201,6 +226,11 @@ impl PyTensor {
         copy: Option<bool>,
     ) -> PyResult<Object<'py>> {
         ensure_exportable(self.tensor(), stream, dl_device)?;
+        if self.tensor().device().device_type() == DeviceType::Cuda {
+            // -1 says that the consumer waits by itself.
+            let stream = Some(stream.unwrap_or(LEGACY_STREAM)).filter(|stream| *stream != -1);
+            flambeau_cuda::hand_over(self.tensor(), stream.map(|stream| stream as usize)).map_err(raise)?;
+        }
         let read_only = self.tensor().impl_().storage().is_read_only();
         let copied = copy == Some(true);
         let tensor =
@@ -219,10 +249,7 @@ impl PyTensor {
 
     /// The kind and number of the device, as DLPack counts them.
     fn __dlpack_device__(&self) -> PyResult<(i32, i32)> {
-        match self.tensor().device() {
-            device if device.is_cpu() => Ok((CPU, 0)),
-            device => Err(PyBufferError::new_err(format!("Unknown device type {device} for Dlpack"))),
-        }
+        number_of(self.tensor().device())
     }
 }
 
@@ -234,12 +261,15 @@ fn ensure_exportable(tensor: &Tensor, stream: Option<i64>, device: Option<(i32, 
         () if tensor.device().is_cpu() && !tensor.storage().is_host() => {
             "a tensor without elements of its own cannot be exported".to_owned()
         }
-        () if !tensor.device().is_cpu() => format!("tensors on {} cannot be exported yet", tensor.device()),
-        () if stream.is_some_and(|stream| stream != -1) => {
+        () if tensor.device().is_cpu() && stream.is_some_and(|stream| stream != -1) => {
             "expected `stream` to be None or -1 for a tensor on the CPU".to_owned()
         }
-        () if device.is_some_and(|device| device != (CPU, 0)) => {
-            "cannot export a tensor on the CPU to another device".to_owned()
+        () if stream.is_some_and(|stream| stream == 0 || stream < -1) => {
+            "expected `stream` to be a stream of CUDA, 1, 2 or -1, since 0 may be the first or the second"
+                .to_owned()
+        }
+        () if device.is_some_and(|device| !number_of(tensor.device()).is_ok_and(|own| own == device)) => {
+            format!("cannot export a tensor on {} to another device", tensor.device())
         }
         () => return Ok(()),
     };
@@ -256,9 +286,6 @@ fn from_dlpack<'py>(
 ) -> PyResult<Object<'py>> {
     let py = ext_tensor.py();
     let device = device.map(crate::arguments::device_of).transpose()?;
-    if let Some(device) = device.filter(|device| !device.is_cpu()) {
-        return Err(PyBufferError::new_err(format!("from_dlpack to {device} is not implemented yet")));
-    }
     let tensor = if is_capsule(ext_tensor) {
         import(ext_tensor)?
     } else {
@@ -266,9 +293,14 @@ fn from_dlpack<'py>(
             let class = crate::arguments::type_name(ext_tensor);
             return Err(PyTypeError::new_err(format!("expected an object with __dlpack__ but got {class}")));
         }
-        ensure_on_host(ext_tensor)?;
         import(&capsule_of(ext_tensor, copy)?)?
     };
+    if let Some(device) = device.filter(|device| device.device_type() != tensor.device().device_type()) {
+        return Err(PyBufferError::new_err(format!(
+            "from_dlpack from {} to {device} is not implemented; use `to` afterwards",
+            tensor.device()
+        )));
+    }
     wrap(py, tensor)
 }
 
@@ -276,21 +308,16 @@ fn is_capsule(value: &Object<'_>) -> bool {
     value.is_instance_of::<pyo3::types::PyCapsule>()
 }
 
-fn ensure_on_host(object: &Object<'_>) -> PyResult<()> {
+/// The driver's handle of the stream in which this thread is going to use the elements of an object; `None` on the host.
+fn stream_for(object: &Object<'_>) -> PyResult<Option<usize>> {
     if !object.hasattr("__dlpack_device__")? {
-        return Ok(());
+        return Ok(None);
     }
     let (kind, number): (i32, i32) = call(&object.getattr("__dlpack_device__")?, ())?.extract()?;
-    ensure_cpu(kind, number)
-}
-
-fn ensure_cpu(kind: i32, number: i32) -> PyResult<()> {
-    if kind == CPU {
-        return Ok(());
+    match device_of(kind, number)?.index().filter(|_| kind == CUDA) {
+        Some(index) => flambeau_cuda::Stream::current(index).address().map(Some).map_err(raise),
+        None => Ok(None),
     }
-    Err(PyBufferError::new_err(format!(
-        "tensors of DLPack's device ({kind}, {number}) are not implemented yet"
-    )))
 }
 
 /// Requests a versioned capsule, and an unversioned one where the library has no other.
@@ -298,12 +325,19 @@ fn capsule_of<'py>(object: &Object<'py>, copy: Option<bool>) -> PyResult<Object<
     let py = object.py();
     let keywords = PyDict::new(py);
     keywords.set_item("max_version", PyTuple::new(py, [MAJOR, MINOR])?)?;
+    let stream = stream_for(object)?;
+    if let Some(stream) = stream {
+        keywords.set_item("stream", stream)?;
+    }
     if let Some(copy) = copy {
         keywords.set_item("copy", copy)?;
     }
     let export = object.getattr("__dlpack__")?;
     match call_named(&export, (), Some(&keywords)) {
-        Err(error) if copy.is_none() && error.is_instance_of::<PyTypeError>(py) => call(&export, ()),
+        Err(error) if copy.is_none() && error.is_instance_of::<PyTypeError>(py) => {
+            keywords.del_item("max_version")?;
+            call_named(&export, (), Some(&keywords))
+        }
         made => made,
     }
 }
@@ -372,7 +406,7 @@ fn take<M: Managed>(capsule: &Object<'_>) -> PyResult<Tensor> {
     let managed = pointer::<M>(capsule)?;
     // SAFETY: a capsule of that name holds such a struct.
     let (dl, read_only) = unsafe { (*(*managed).tensor(), (*managed).is_read_only()) };
-    ensure_cpu(dl.device_type, dl.device_id)?;
+    let device = device_of(dl.device_type, dl.device_id)?;
     let dtype = dtype_of(&dl)?;
     // SAFETY: a struct that a capsule holds is as `dlpack.h` has it.
     let sizes = unsafe { listed(dl.shape, dl.ndim) }?;
@@ -395,7 +429,7 @@ fn take<M: Managed>(capsule: &Object<'_>) -> PyResult<Tensor> {
         return Ok(tensor);
     }
     // SAFETY: (valid) DLPack guarantees that elements live until the deleter is called; (shared) is the caller's responsibility.
-    unsafe { foreign.into_tensor(geometry, Box::new(move || taken.release())) }
+    unsafe { foreign.into_tensor_on(device, geometry, Box::new(move || taken.release())) }
 }
 
 /// # Safety

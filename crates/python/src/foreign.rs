@@ -54,20 +54,34 @@ impl Foreign<'_> {
         Ok(geometry)
     }
 
-    /// A tensor of these elements. `release` is called once, on whichever thread, when nobody needs them any more.
+    /// A tensor of these elements on the host. `release` is called once, on whichever thread, when nobody needs them any more.
     ///
     /// # Safety
     /// - (valid) Whatever `geometry`, which is this one's, reaches is initialised memory, until `release` is called.
     /// - (shared) The foreign owner fulfils what the type's documentation says.
     pub(crate) unsafe fn into_tensor(self, geometry: Geometry, release: Release) -> PyResult<Tensor> {
+        // SAFETY: (valid), (shared).
+        unsafe { self.into_tensor_on(Device::CPU, geometry, release) }
+    }
+
+    /// The same for elements on a device.
+    ///
+    /// # Safety
+    /// As for [`into_tensor`](Self::into_tensor), of memory of that device.
+    pub(crate) unsafe fn into_tensor_on(
+        self,
+        device: Device,
+        geometry: Geometry,
+        release: Release,
+    ) -> PyResult<Tensor> {
         let nbytes = geometry.nbytes(self.dtype).map_err(raise)?;
         let release = Box::new(move || release_iteratively(release));
         // SAFETY: (valid), (shared).
         let storage = unsafe {
             if self.read_only {
-                Storage::from_foreign_read_only(self.data, nbytes, Device::CPU, release)
+                Storage::from_foreign_read_only(self.data, nbytes, device, release)
             } else {
-                Storage::from_foreign(self.data, nbytes, Device::CPU, release)
+                Storage::from_foreign(self.data, nbytes, device, release)
             }
         };
         TensorImpl::new(storage, geometry, self.dtype).map(Tensor::from_impl).map_err(raise)

@@ -115,6 +115,70 @@ assert "cuda:0" in repr(first)
 """
 
 
+PINNED = """
+import flambeau as fl
+from flambeau.utils.data import DataLoader, TensorDataset
+x = fl.arange(1000.0)
+pinned = x.pin_memory()
+assert pinned.is_pinned() and not x.is_pinned() and (pinned == x).all() and pinned.pin_memory().data_ptr() == pinned.data_ptr()
+there = pinned.to("cuda", non_blocking=True)
+del pinned
+other = fl.zeros(1000).pin_memory()
+assert other.is_pinned() and (there.cpu() == x).all()
+for images, classes in DataLoader(TensorDataset(fl.rand(4, 3), fl.arange(4)), batch_size=2, pin_memory=True):
+    assert images.is_pinned() and classes.is_pinned()
+    assert (images.to("cuda", non_blocking=True).cpu() == images).all()
+try:
+    there.pin_memory()
+except RuntimeError as error:
+    assert "cannot pin" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+EXCHANGED = """
+import flambeau as fl
+x = fl.arange(6.0, device="cuda").reshape(2, 3)
+assert x.__dlpack_device__() == (2, 0)
+y = fl.from_dlpack(x)
+assert y.device == x.device and y.data_ptr() == x.data_ptr() and y.shape == x.shape
+
+
+class Other:
+    \"\"\"A library that notes its options.\"\"\"
+    def __dlpack_device__(self):
+        return x.__dlpack_device__()
+    def __dlpack__(self, **options):
+        self.options = options
+        return x.t().__dlpack__(**options)
+
+
+side, other = fl.cuda.Stream(), Other()
+with fl.cuda.stream(side):
+    x *= 2
+    z = fl.from_dlpack(other)
+    assert other.options["stream"] == side.cuda_stream
+z += 1
+assert z.shape == (3, 2) and x.sum().item() == 2 * 15 + 6
+for stream in (None, -1, 1, 2, fl.cuda.default_stream().cuda_stream):
+    fl.from_dlpack(x.__dlpack__(stream=stream))
+for options in ({"stream": 0}, {"dl_device": (1, 0)}):
+    try:
+        x.__dlpack__(**options)
+    except BufferError as error:
+        assert str(error)
+    else:
+        raise AssertionError(options)
+try:
+    fl.from_dlpack(x, device="cpu")
+except BufferError as error:
+    assert "is not implemented" in str(error)
+else:
+    raise AssertionError
+"""
+
+
 def on_stand_in(program: str, cache: Path, **variables: str) -> None:
     run(
         program,
@@ -199,3 +263,13 @@ else:
     raise AssertionError
 """
     run(program, FLAMBEAU_CUDA_DRIVER=str(STAND_IN), CUDA_VISIBLE_DEVICES="")
+
+
+@needs_stand_in
+def test_pinned_memory(tmp_path):
+    on_stand_in(PINNED, tmp_path)
+
+
+@needs_stand_in
+def test_tensors_are_exchanged_with_other_libraries(tmp_path):
+    on_stand_in(EXCHANGED, tmp_path)

@@ -77,6 +77,11 @@ where
     Complex<V::Element>: Element,
 {
     #[inline(always)]
+    fn scalar(value: Scalar) -> Self {
+        let (re, im) = value.to_complex();
+        Complex::new(V::scalar(Scalar::Float(re)), V::scalar(Scalar::Float(im)))
+    }
+    #[inline(always)]
     fn scaled(self, factor: Scalar) -> Self {
         if factor.is_complex() {
             return Self::scalar(factor) * self;

@@ -8,6 +8,7 @@
 //!   differ only in such a number have equal nodes.
 //! - What a mask holds is unknown: [`any`](super::Mask::any) answers true and [`all`](super::Mask::all) false, which is right wherever code
 //!   chooses between a short algorithm and `select`. A loop that ends by a mask grows until the tape is full, and cannot be traced.
+//! - A complex number is two inputs, its parts, and so is a result: [`Tape::output`] and [`Tape::imaginary`].
 //! - Functions that take lanes one by one out of memory cannot be traced either: [`Tape::fault`] says why.
 #![expect(unsafe_code, reason = "implements loads and stores, which access nothing here")]
 

@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// Runs the parts of determinism in 8 orders of work instead of 3.
     #[arg(long)]
     schedules: bool,
-    /// The parts to run: memory, large, faults, streams, steady, training, images, speed, rows, layouts, repeats.
+    /// The parts to run: memory, pinned, large, faults, streams, steady, training, images, speed, rows, complex, layouts, repeats.
     parts: Vec<String>,
 }
 
@@ -66,6 +66,11 @@ pub(crate) fn run_task(options: &Options) -> Outcome {
         return registers(options.write);
     }
     if options.pack { pack(&folder) } else { standin::run(&options.parts, options.schedules) }
+}
+
+/// The rows of the operator table whose names contain a text, on the stand-in, in 8 orders of work.
+pub(crate) fn table(filter: &str) -> Outcome {
+    standin::run_table(filter)
 }
 
 /// Compares what kernels need with the table, or writes it.

@@ -1,4 +1,5 @@
-//! `cargo xtask table`: the whole operator table on every instruction set of this machine, with one thread and with two.
+//! `cargo xtask table`: the whole operator table on every instruction set of this machine, with one thread and with two. With
+//! `--device cuda`, on the stand-in for NVIDIA's driver, with work in eight orders.
 //! `cargo xtask types`: the dtypes that its operators support.
 
 use std::fs;
@@ -6,16 +7,22 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
 
-use crate::{Outcome, codegen, root};
+use crate::{Outcome, codegen, cuda, root};
 
 #[derive(Args)]
 pub(crate) struct Options {
     /// Runs only the tests whose name contains this text.
     #[arg(long, default_value = "")]
     filter: String,
+    /// The device: cpu or cuda.
+    #[arg(long, default_value = "cpu", value_parser = ["cpu", "cuda"])]
+    device: String,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
+    if options.device == "cuda" {
+        return cuda::table(&options.filter);
+    }
     let logs = root().join("target/table");
     fs::create_dir_all(&logs)?;
     let mut failed = 0;

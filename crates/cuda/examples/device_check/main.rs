@@ -1,7 +1,8 @@
 //! All checks that need a GPU: the operator table against the host, determinism, memory, faults, a GPT and a ResNet in training, and times.
 //!
-//! `device_check [PART]..` runs the parts that are named, or all: memory, large, faults, streams, steady, training, images, speed, rows, layouts, repeats. It prints
-//! what it counted, and fails if anything differs. With `FLAMBEAU_CHECK_TIER=quick` the parts are small, for a device that is slow.
+//! `device_check [PART]..` runs the parts that are named, or all: memory, pinned, large, faults, streams, steady, training, images, speed, rows,
+//! complex, layouts, repeats. It prints what it counted, and fails if anything differs. With `FLAMBEAU_CHECK_TIER=quick` the parts are small,
+//! for a device that is slow.
 
 mod memory;
 mod rows;
@@ -24,8 +25,9 @@ fn is_quick() -> bool {
 /// A part: its name, and what it counts as faults.
 type Part = (&'static str, fn() -> Result<usize>);
 
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 13] = [
     ("memory", memory::stress),
+    ("pinned", memory::pinned),
     ("large", memory::more_than_32_bits),
     ("faults", memory::index_faults),
     ("streams", streams::ordered),
@@ -34,6 +36,7 @@ const PARTS: [Part; 11] = [
     ("images", training::resnet),
     ("speed", speed::measure),
     ("rows", rows::against_the_host),
+    ("complex", rows::of_complex_numbers),
     ("layouts", rows::layouts),
     ("repeats", rows::repeated),
 ];

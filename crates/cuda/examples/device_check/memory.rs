@@ -3,7 +3,7 @@
 use super::{DEVICE, is_quick};
 use flambeau::core::allocator::allocator_for;
 use flambeau::core::{DeviceType, Generator};
-use flambeau::{ErrorKind, Result, ScalarType, Tensor};
+use flambeau::{Device, ErrorKind, Result, ScalarType, Tensor, ops};
 
 /// Tensors of many sizes, each filled with a number of its own, which is read when the tensor is dropped.
 pub(super) fn stress() -> Result<usize> {
@@ -46,7 +46,60 @@ pub(super) fn stress() -> Result<usize> {
             faults += 1;
         }
     }
-    Ok(faults + usize::from(after.live_bytes != 0))
+    Ok(faults + usize::from(after.live_bytes != 0) + round_trips()?)
+}
+
+/// Tensors of every type with several strides, to the device and back.
+fn round_trips() -> Result<usize> {
+    use ScalarType::{
+        BF16, Bool, Complex64, Complex128, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64,
+    };
+    let types = [Bool, U8, U16, U32, U64, I8, I16, I32, I64, F16, BF16, F32, F64, Complex64, Complex128];
+    let values = Tensor::from_vec((0..60).map(f64::from).collect(), &[3, 4, 5])?;
+    let mut faults = 0;
+    for dtype in types {
+        let here = values.to(dtype)?;
+        let layouts = [
+            here.clone(),
+            here.transpose(0, 2)?,
+            here.slice(2, 1, 4)?,
+            here.select(1, 2)?,
+            here.unsqueeze(1)?.expand(&[3, 2, 4, 5])?,
+        ];
+        for (i, view) in layouts.iter().enumerate() {
+            let (there, back) = (view.to(DEVICE)?, Tensor::empty(view.sizes(), dtype)?);
+            ops::copy_(&back, &there.transpose(0, 1)?.contiguous()?.transpose(0, 1)?, false)?;
+            if !ops::equal(&back, view)? || !ops::equal(&there.to(Device::CPU)?, view)? {
+                println!("  FAULT {dtype} with layout {i} comes back with other values");
+                faults += 1;
+            }
+        }
+    }
+    println!("{} types to the device and back", types.len());
+    Ok(faults)
+}
+
+/// Copies from pinned memory that need not block read it later, and it is not used again before.
+pub(super) fn pinned() -> Result<usize> {
+    const COUNT: i64 = 100_000;
+    let (mut faults, mut there) = (0, Vec::new());
+    for round in 0..8i64 {
+        let values = Tensor::full(&[COUNT], round, ScalarType::I32)?;
+        let batch = flambeau_cuda::pin_memory(&values)?;
+        faults += usize::from(!flambeau_cuda::is_pinned(&batch) || flambeau_cuda::is_pinned(&values));
+        let waits = flambeau_cuda::waits();
+        there.push(ops::_to_copy(&batch, None, None, Some(DEVICE), None, true, None)?);
+        faults += usize::from(flambeau_cuda::waits() != waits);
+        // The next round would write into the same block.
+        drop(batch);
+    }
+    for (round, copy) in (0..).zip(&there) {
+        let sums = [copy.min()?.item::<i32>()?, copy.max()?.item::<i32>()?];
+        faults += usize::from(sums != [round; 2]);
+    }
+    println!("{} copies from pinned memory", there.len());
+    flambeau_cuda::empty_cache();
+    Ok(faults)
 }
 
 /// An index out of range is an error that names the operator, and the device works on.

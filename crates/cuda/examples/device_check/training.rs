@@ -1,11 +1,13 @@
 //! A small GPT and a narrow ResNet-18, trained on the host and on the device from the same weights.
 
 use super::{DEVICE, is_quick};
+use flambeau::MemoryFormat;
 use flambeau::core::Generator;
 use flambeau::nn::functional::{self, Approximate, ConvOptions, CrossEntropy, MaxPoolOptions};
 use flambeau::nn::optim::{AdamOptions, AdamW, ClipGradNorm, Sgd, SgdOptions, clip_grad_norm_};
 use flambeau::nn::{BatchNorm2d, Conv2d, Embedding, LayerNorm, Linear, MultiheadAttention};
 use flambeau::prelude::*;
+use std::ops::Range;
 use std::time::Instant;
 
 const ALPHABET: i64 = 65;
@@ -111,9 +113,29 @@ fn text(step: u64, size: Size) -> Result<(Tensor, Tensor)> {
     Ok((part(0, context)?, part(1, context + 1)?))
 }
 
-/// Prints how often the host has waited for the device since `before`, within a step.
-fn print_waits(before: u64) {
-    println!("{} waits within a step", flambeau_cuda::waits() - before);
+/// How often the host has waited for the device within steps, which is to be never.
+#[derive(Default)]
+struct Waits {
+    steps: usize,
+    count: u64,
+}
+
+impl Waits {
+    /// Runs a step, and counts its waits.
+    fn within<R>(&mut self, step: impl FnOnce() -> Result<R>) -> Result<R> {
+        let before = flambeau_cuda::waits();
+        let result = step();
+        self.steps += 1;
+        self.count += flambeau_cuda::waits() - before;
+        result
+    }
+
+    /// Prints them; returns whether there are any.
+    fn faults(&self) -> usize {
+        let word = if self.count == 0 { "" } else { "  FAULT " };
+        println!("{word}{} waits within {} steps", self.count, self.steps);
+        usize::from(self.count > 0)
+    }
 }
 
 /// Two hundred steps of a small model: each has as much memory in use as the one before.
@@ -123,15 +145,14 @@ pub(super) fn steady() -> Result<usize> {
     model.to_device(DEVICE)?;
     let mut optimizer = AdamW::new(model.parameters(), AdamOptions::default())?;
     let x = Tensor::ones(&[4, 8], DEVICE)?;
-    let mut live = Vec::new();
+    let (mut live, mut waits) = (Vec::new(), Waits::default());
     for _ in 0..200 {
-        let waits = flambeau_cuda::waits();
-        let loss = model.forward(&x)?.tanh()?.mul(&x)?.sum()?;
-        optimizer.zero_grad()?;
-        loss.backward()?;
-        optimizer.step()?;
-        print_waits(waits);
-        drop(loss);
+        waits.within(|| {
+            let loss = model.forward(&x)?.tanh()?.mul(&x)?.sum()?;
+            optimizer.zero_grad()?;
+            loss.backward()?;
+            optimizer.step()
+        })?;
         live.push(flambeau_cuda::memory_stats(0)?.live_bytes);
     }
     let grows = live[2..].iter().any(|bytes| *bytes != live[2]);
@@ -139,37 +160,84 @@ pub(super) fn steady() -> Result<usize> {
         println!("  FAULT memory changes from step to step: {live:?}");
     }
     println!("200 steps with {} bytes in use", live[2]);
-    Ok(usize::from(grows))
+    Ok(usize::from(grows) + waits.faults())
 }
 
-/// The losses of the steps, and the seconds of the steps after the first.
-fn train(device: Device, size: Size) -> Result<(Vec<f64>, f64)> {
-    flambeau::manual_seed(3);
-    let mut model = Gpt::new(size)?;
-    model.to_device(device)?;
-    let options = AdamOptions::default().lr(size.learning_rate).weight_decay(0.1);
-    let mut optimizer = AdamW::new(model.parameters(), options)?;
-    let positions = Tensor::from_vec((0..size.context).collect::<Vec<i64>>(), &[size.context])?.to(device)?;
-    let mut losses = Vec::new();
-    let mut start = Instant::now();
-    for step in 0..size.steps {
-        let (input, next) = text(step, size)?;
-        let waits = flambeau_cuda::waits();
-        let loss = model.loss(&input.to(device)?, &next.to(device)?, &positions)?;
-        optimizer.zero_grad()?;
-        loss.backward()?;
-        clip_grad_norm_(&model.parameters(), 1.0, ClipGradNorm::default())?;
-        optimizer.step()?;
-        print_waits(waits);
-        losses.push(f64::from(loss.item::<f32>()?));
-        if step == 0 {
-            start = Instant::now();
-        }
+/// A training: the loss of each step, the seconds of a step after the first, and waits within steps.
+struct Trained {
+    losses: Vec<f64>,
+    seconds: f64,
+    waits: Waits,
+}
+
+/// A GPT in training on a device.
+struct Training {
+    device: Device,
+    size: Size,
+    model: Gpt,
+    optimizer: AdamW,
+    positions: Tensor,
+}
+
+impl Training {
+    fn new(device: Device, size: Size) -> Result<Self> {
+        flambeau::manual_seed(3);
+        let mut model = Gpt::new(size)?;
+        model.to_device(device)?;
+        let options = AdamOptions::default().lr(size.learning_rate).weight_decay(0.1);
+        let optimizer = AdamW::new(model.parameters(), options)?;
+        let positions =
+            Tensor::from_vec((0..size.context).collect::<Vec<i64>>(), &[size.context])?.to(device)?;
+        Ok(Training { device, size, model, optimizer, positions })
     }
-    Ok((losses, start.elapsed().as_secs_f64() / (size.steps - 1) as f64))
+
+    /// One step; the loss stays on the device.
+    fn step(&mut self, input: &Tensor, next: &Tensor) -> Result<Tensor> {
+        let loss = self.model.loss(&input.to(self.device)?, &next.to(self.device)?, &self.positions)?;
+        self.optimizer.zero_grad()?;
+        loss.backward()?;
+        clip_grad_norm_(&self.model.parameters(), 1.0, ClipGradNorm::default())?;
+        self.optimizer.step()?;
+        Ok(loss)
+    }
+
+    /// The losses of some of the steps.
+    fn losses(&mut self, steps: Range<u64>, waits: &mut Waits) -> Result<Vec<f64>> {
+        let mut losses = Vec::new();
+        for step in steps {
+            let (input, next) = text(step, self.size)?;
+            let loss = waits.within(|| self.step(&input, &next))?;
+            losses.push(f64::from(loss.item::<f32>()?));
+        }
+        Ok(losses)
+    }
+
+    /// Another training that goes on from the state of this one.
+    fn resumed(&self) -> Result<Self> {
+        let mut other = Training::new(self.device, self.size)?;
+        other.model.load_state_dict(&self.model.state_dict()?)?;
+        other.optimizer.load_state_dict(&self.optimizer.state_dict()?)?;
+        Ok(other)
+    }
 }
 
-/// Which devices train which model, and what is said of it.
+fn train(device: Device, size: Size) -> Result<Trained> {
+    let (mut training, mut waits) = (Training::new(device, size)?, Waits::default());
+    let mut losses = training.losses(0..1, &mut waits)?;
+    let start = Instant::now();
+    losses.extend(training.losses(1..size.steps, &mut waits)?);
+    Ok(Trained { losses, seconds: start.elapsed().as_secs_f64() / (size.steps - 1) as f64, waits })
+}
+
+/// The losses of a training that is interrupted in its middle.
+fn train_in_two_parts(device: Device, size: Size) -> Result<Vec<f64>> {
+    let (mut first, mut waits) = (Training::new(device, size)?, Waits::default());
+    let mut losses = first.losses(0..size.steps / 2, &mut waits)?;
+    losses.extend(first.resumed()?.losses(size.steps / 2..size.steps, &mut waits)?);
+    Ok(losses)
+}
+
+/// The losses of a model on the host, on the device and there again, and what is said of it.
 struct Comparison {
     name: &'static str,
     here: Vec<f64>,
@@ -207,15 +275,15 @@ impl Comparison {
     }
 }
 
-/// The losses of both, and those of the device again.
+/// The losses of both, and those of the device again, where the second half goes on from the state that the first half had.
 pub(super) fn small_gpt() -> Result<usize> {
     let size = if is_quick() { QUICK } else { FULL };
-    let (there, seconds) = train(DEVICE, size)?;
+    let Trained { losses: there, seconds, waits } = train(DEVICE, size)?;
     println!("a step of the GPT on the device takes {:.2} ms", seconds * 1e3);
-    let (again, _) = train(DEVICE, size)?;
-    let (here, seconds) = train(Device::CPU, size)?;
+    let again = train_in_two_parts(DEVICE, size)?;
+    let Trained { losses: here, seconds, .. } = train(Device::CPU, size)?;
     println!("a step on the host takes {:.2} ms", seconds * 1e3);
-    Ok(Comparison { name: "the GPT", here, there, again, fall: 0.5 }.faults())
+    Ok(waits.faults() + Comparison { name: "the GPT", here, there, again, fall: 0.5 }.faults())
 }
 
 /// Two convolutions with batch normalization, and what is added to their result.
@@ -305,34 +373,79 @@ impl ResNet {
     }
 }
 
-/// The losses of steps of the ResNet on the same images.
-fn train_images(device: Device) -> Result<Vec<f64>> {
-    let (side, batch, steps) = if is_quick() { (16, 2, 10) } else { (32, 8, 10) };
+/// The images and classes of a batch, drawn on the host.
+fn batch(side: i64, count: i64, device: Device, dtype: ScalarType) -> Result<(Tensor, Tensor)> {
+    let images = Tensor::randn(&[count, 3, side, side], dtype)?.to(device)?;
+    let classes = Tensor::from_vec((0..count).collect::<Vec<i64>>(), &[count])?.to(device)?;
+    Ok((images, classes))
+}
+
+/// The losses of steps of the ResNet on the same images. Their last maps have 2 x 2 positions: a batch normalization of two numbers gives
+/// -1 and 1 whatever they are, which makes of rounding errors of f32 differences in the losses that are larger than 0.1.
+fn train_images(device: Device) -> Result<(Vec<f64>, Waits)> {
+    let (count, steps) = if is_quick() { (2, 10) } else { (8, 10) };
     flambeau::manual_seed(4);
     let mut model = ResNet::new()?;
-    let images = Tensor::randn(&[batch, 3, side, side], ())?.to(device)?;
-    let classes = Tensor::from_vec((0..batch).collect::<Vec<i64>>(), &[batch])?.to(device)?;
+    let (images, classes) = batch(64, count, device, ScalarType::F32)?;
     model.to_device(device)?;
     let mut optimizer = Sgd::new(model.parameters(), SgdOptions::default().lr(0.01).momentum(0.9))?;
-    let mut losses = Vec::new();
+    let (mut losses, mut waits) = (Vec::new(), Waits::default());
     for _ in 0..steps {
-        let waits = flambeau_cuda::waits();
-        let loss = model.loss(&images, &classes)?;
-        optimizer.zero_grad()?;
-        loss.backward()?;
-        optimizer.step()?;
-        print_waits(waits);
+        let loss = waits.within(|| {
+            let loss = model.loss(&images, &classes)?;
+            optimizer.zero_grad()?;
+            loss.backward()?;
+            optimizer.step()?;
+            Ok(loss)
+        })?;
         losses.push(f64::from(loss.item::<f32>()?));
     }
-    Ok(losses)
+    Ok((losses, waits))
+}
+
+/// The gradient of each parameter of the ResNet, in f64, on the host.
+fn gradients(device: Device, format: MemoryFormat) -> Result<Vec<(String, Vec<f64>)>> {
+    flambeau::manual_seed(4);
+    let mut model = ResNet::new()?;
+    model.to_dtype(ScalarType::F64)?;
+    let (images, classes) = batch(32, 2, device, ScalarType::F64)?;
+    model.to_device(device)?;
+    model.loss(&ops::contiguous(&images, format)?, &classes)?.backward()?;
+    let of = |(name, parameter): (String, Tensor)| {
+        let gradient = parameter.grad().map(|grad| grad.to(Device::CPU)?.to_vec::<f64>()).transpose()?;
+        Ok((name, gradient.unwrap_or_default()))
+    };
+    model.named_parameters().into_iter().map(of).collect()
+}
+
+/// The gradients of the device beside the host's, relative to the largest of each parameter.
+fn compare_gradients(format: MemoryFormat) -> Result<usize> {
+    let (here, there) = (gradients(Device::CPU, MemoryFormat::Contiguous)?, gradients(DEVICE, format)?);
+    let (mut worst, mut faults) = (0.0f64, 0);
+    for ((name, a), (_, b)) in here.iter().zip(&there) {
+        let size = a.iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
+        let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs() / size);
+        let most = differences.fold(0.0, |most: f64, x| if x.is_nan() { f64::INFINITY } else { most.max(x) });
+        // Of two numbers a batch normalization amplifies rounding errors, here of f64.
+        if a.is_empty() || a.len() != b.len() || most > 1e-9 {
+            println!("  FAULT the gradient of {name} differs by {most:.2e}");
+            faults += 1;
+        }
+        worst = worst.max(most);
+    }
+    println!("{} gradients of the ResNet, {format:?}, differ by at most {worst:.2e}", here.len());
+    Ok(faults)
 }
 
 /// The ResNet on the host, and twice on the device.
 pub(super) fn resnet() -> Result<usize> {
+    let gradients =
+        compare_gradients(MemoryFormat::Contiguous)? + compare_gradients(MemoryFormat::ChannelsLast)?;
     let start = Instant::now();
-    let there = train_images(DEVICE)?;
+    let (there, waits) = train_images(DEVICE)?;
     println!("{} steps of the ResNet on the device take {:.2} s", there.len(), start.elapsed().as_secs_f64());
-    let again = train_images(DEVICE)?;
-    let here = train_images(Device::CPU)?;
-    Ok(Comparison { name: "the ResNet", here, there, again, fall: 0.0 }.faults())
+    let (again, _) = train_images(DEVICE)?;
+    let (here, _) = train_images(Device::CPU)?;
+    let losses = Comparison { name: "the ResNet", here, there, again, fall: 0.0 }.faults();
+    Ok(gradients + waits.faults() + losses)
 }

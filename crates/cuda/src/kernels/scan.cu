@@ -40,6 +40,8 @@ struct Product {
     static INLINE A merge(A a, A b) { return mul(a, b); }
 };
 
+#ifdef WITH_LOGARITHM
+
 struct LogSumExp {
     typedef double A;
     static INLINE A start() { return -(A)INFINITY_F; }
@@ -50,6 +52,10 @@ struct LogSumExp {
         return low == high && high - high != A(0) ? high : high + log1p(exp(low - high));
     }
 };
+
+#endif
+
+#ifdef WITH_INDICES
 
 // The extreme element so far, the last of equal ones and of NaN; an index of -1 is that of no element.
 struct Extreme {
@@ -67,6 +73,8 @@ struct Latest {
         return (IS_MAX ? b.value >= a.value : b.value <= a.value) ? b : a;
     }
 };
+
+#endif
 
 typedef FOLD::A A;
 

@@ -55,13 +55,13 @@ struct Multiply {
 struct Larger {
     typedef V Sum;
     static INLINE V of(T x) { return upcast(x); }
-    static INLINE V merge(V a, V b) { return a != a ? a : (b != b || b > a ? b : a); }
+    template <class X> static INLINE X merge(X a, X b) { return a != a ? a : (b != b || b > a ? b : a); }
     static INLINE T end(V a) { return cast<T>(a); }
 };
 struct Lesser {
     typedef V Sum;
     static INLINE V of(T x) { return upcast(x); }
-    static INLINE V merge(V a, V b) { return a != a ? a : (b != b || b < a ? b : a); }
+    template <class X> static INLINE X merge(X a, X b) { return a != a ? a : (b != b || b < a ? b : a); }
     static INLINE T end(V a) { return cast<T>(a); }
 };
 

@@ -1,6 +1,7 @@
 //! `copy_`: within a device by the loops, from and to other devices through dense memory.
 
 use super::{dense_as, empty};
+use crate::pinned::copying;
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::native::factory::copy;
 use flambeau_ops::{Tensor, ops, register};
@@ -16,7 +17,7 @@ fn copy_(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) ->
         && self_.is_contiguous()
         && src.is_contiguous();
     if is_plain || src.device().is_meta() {
-        return copy::copy_between_devices(self_, src, non_blocking);
+        return copying(non_blocking, || copy::copy_between_devices(self_, src, non_blocking));
     }
     // Converted where it is, so that no byte goes that the target does not keep; broadcast where it goes.
     let converted = dense_as(src, self_.dtype())?;

@@ -1,6 +1,6 @@
 //! `embedding` and the gradient of its table.
 
-use super::{dense, dense_as, empty, name_of, program};
+use super::{dense, dense_as, element_name_of, empty, number_name_of, program};
 use crate::launch::{Arguments, Grid, ceil_div, guarded};
 use flambeau_core::{DimVec, DispatchKeySet, Result, ScalarType, ensure};
 use flambeau_ops::{Tensor, ops, register};
@@ -40,7 +40,7 @@ fn embedding(
     if list.numel() == 0 {
         return Ok(out);
     }
-    let dtype = name_of(NAME, weight.dtype())?;
+    let dtype = element_name_of(NAME, weight.dtype())?;
     guarded(NAME, &[weight, &list], &[&out], |gpu| {
         let function = gpu.function(&format!("embedding {dtype}"), || {
             program(&format!("typedef {dtype} T;\n"), &[SOURCE])
@@ -75,7 +75,7 @@ fn embedding_dense_backward(
         return Ok(out);
     }
     let (grad, list) = (dense(grad_output)?, indices_of(NAME, indices)?);
-    let dtype = name_of(NAME, grad.dtype())?;
+    let dtype = number_name_of(NAME, grad.dtype())?;
     guarded(NAME, &[&grad, &list], &[&out], |gpu| {
         let check =
             gpu.function("check_indices", || program("", &[include_str!("../kernels/check_indices.cu")]))?;

@@ -2,7 +2,7 @@
 //! faults, which the next wait reports.
 
 use super::scatter::{Along, targets};
-use super::{dense, dense_as, empty, meta, name_of, program, structured, to_device};
+use super::{dense, dense_as, element_name_of, empty, meta, program, structured, to_device};
 use crate::launch::{Arguments, Grid, guarded};
 use crate::loops::wide;
 use crate::print::{MAX_DIMS, layout_struct};
@@ -72,7 +72,7 @@ impl Reading<'_> {
         let bytes = from.dtype().size();
         let rows = [reversed(self.strides, bytes), reversed(index_strides, size_of::<i64>())];
         let table = wide(&reversed(&geometry(&result).0, 1), &[&rows[0], &rows[1]]);
-        let dtype = name_of(name, from.dtype())?;
+        let dtype = element_name_of(name, from.dtype())?;
         guarded(name, &[from, index], &[&result], |gpu| {
             let function = gpu.function(&format!("gather {dtype}"), || source(dtype))?;
             let arguments =

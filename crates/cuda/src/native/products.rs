@@ -1,7 +1,7 @@
 //! Matrix products: `mm`, `bmm`, `addmm`, `baddbmm`, `mv`, `dot`, `_linear` and its derivative, all by cuBLAS where it is installed and takes the operands, or else by
 //! one tiled kernel.
 
-use super::{name_of, program, structured};
+use super::{empty, number_name_of, program, structured};
 use crate::blas::{Gemm, Matrix};
 use crate::launch::{Arguments, Grid, ceil_div, gpu_of, guarded};
 use flambeau_core::{DispatchKeySet, Result, Scalar, shape};
@@ -13,7 +13,7 @@ structured! {
     BMM BMM_OUT "bmm" matmul::bmm_meta, bmm: (self_: &Tensor, mat2: &Tensor) reads [self_, mat2];
     MV MV_OUT "mv" matmul::mv_meta, mv: (self_: &Tensor, vec: &Tensor) reads [self_, vec];
     DOT DOT_OUT "dot" matmul::dot_meta, dot: (self_: &Tensor, tensor: &Tensor) reads [self_, tensor];
-    VDOT VDOT_OUT "vdot" matmul::vdot_meta, dot: (self_: &Tensor, other: &Tensor) reads [self_, other];
+    VDOT VDOT_OUT "vdot" matmul::vdot_meta, vdot: (self_: &Tensor, other: &Tensor) reads [self_, other];
     ADDMV ADDMV_OUT "addmv" matmul::addmv_meta, addmv:
         (self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: flambeau_core::Scalar, alpha: flambeau_core::Scalar)
         reads [self_, mat, vec];
@@ -115,7 +115,7 @@ impl Product {
 
     fn run_own(&self, a: &Batch, b: &Batch, out: &Batch) -> Result<()> {
         let [batch, m, n, k] = self.sizes;
-        let dtype = name_of(self.name, out.tensor.dtype())?;
+        let dtype = number_name_of(self.name, out.tensor.dtype())?;
         let mut reads = vec![&a.tensor, &b.tensor];
         reads.extend(self.addend.as_ref().map(|(addend, _)| &addend.tensor));
         guarded(self.name, &reads, &[&out.tensor], |gpu| {
@@ -157,6 +157,15 @@ fn dot(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
     Product::new("dot", sizes).run(&Batch::of(self_).transposed(), &Batch::of(tensor), &Batch::of(out))
 }
 
+/// The conjugate of the first.
+fn vdot(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.dtype().is_complex() {
+        dot(&ops::_conj_physical(self_)?, other, out)
+    } else {
+        dot(self_, other, out)
+    }
+}
+
 /// As a product with a matrix of one column.
 fn addmv(
     self_: &Tensor,
@@ -171,14 +180,30 @@ fn addmv(
     addmm(&addend, mat, &column(vec)?, beta, alpha, &column(out)?)
 }
 
-/// A product with an addend; where `beta` is 0, the addend is not read.
-fn with_addend(mut product: Product, addend: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Product> {
+/// `out = alpha * a b + beta * addend`; where `beta` is 0, the addend is not read.
+fn product_and_addend(
+    mut product: Product,
+    [a, b]: [&Tensor; 2],
+    addend: &Tensor,
+    [beta, alpha]: [Scalar; 2],
+    out: &Tensor,
+) -> Result<()> {
     let [batch, m, n, _] = product.sizes;
+    if alpha.is_complex() || beta.is_complex() {
+        // The kernel has real factors.
+        let made = empty(out.sizes(), out.dtype(), out.device())?;
+        product.run(&Batch::of(a), &Batch::of(b), &Batch::of(&made))?;
+        ops::mul__scalar(&made, alpha)?;
+        if beta.to_bool() {
+            ops::add__tensor(&made, addend, beta)?;
+        }
+        return ops::copy_(out, &made, false);
+    }
     product.alpha = alpha.to_f64();
     if beta.to_f64() != 0.0 {
         product.addend = Some((Batch::broadcast(addend, [batch, m, n])?, beta.to_f64()));
     }
-    Ok(product)
+    product.run(&Batch::of(a), &Batch::of(b), &Batch::of(out))
 }
 
 fn addmm(
@@ -190,8 +215,7 @@ fn addmm(
     out: &Tensor,
 ) -> Result<()> {
     let sizes = [1, size(mat1, 0), size(mat2, 1), size(mat2, 0)];
-    let product = with_addend(Product::new("addmm", sizes), self_, beta, alpha)?;
-    product.run(&Batch::of(mat1), &Batch::of(mat2), &Batch::of(out))
+    product_and_addend(Product::new("addmm", sizes), [mat1, mat2], self_, [beta, alpha], out)
 }
 
 fn baddbmm(
@@ -203,8 +227,7 @@ fn baddbmm(
     out: &Tensor,
 ) -> Result<()> {
     let sizes = [size(batch1, 0), size(batch1, 1), size(batch2, 2), size(batch2, 1)];
-    let product = with_addend(Product::new("baddbmm", sizes), self_, beta, alpha)?;
-    product.run(&Batch::of(batch1), &Batch::of(batch2), &Batch::of(out))
+    product_and_addend(Product::new("baddbmm", sizes), [batch1, batch2], self_, [beta, alpha], out)
 }
 
 /// The rows of a tensor as one matrix.

@@ -1,9 +1,14 @@
-//! Random numbers: drawn on the host from the generator of the device, and copied, so that a seed gives the same numbers on every device.
+//! Random numbers, from the generator of the device. A seed gives the same numbers on every device: uniform numbers, integers and truth
+//! values are computed by the device as on the host, and others are drawn on the host and copied.
 
-use super::to_device;
-use flambeau_core::{Device, DispatchKeySet, Generator, Result};
+use super::{empty, meta, name_of, program, to_device};
+use crate::launch::{Arguments, Grid, ceil_div, guarded};
+use flambeau_core::{Device, DispatchKeySet, Generator, Result, ScalarType};
+use flambeau_ops::native::random::distributions::Integers;
 use flambeau_ops::native::random::{distributions, multinomial, poisson_binomial};
 use flambeau_ops::{Tensor, ops, register};
+
+const SOURCE: &str = include_str!("../kernels/random.cu");
 
 /// Registers the kernels of the host, which draw there for other devices, with the generator of the tensor's device as default.
 macro_rules! drawn {
@@ -22,17 +27,123 @@ macro_rules! drawn {
 }
 
 drawn! {
-    UNIFORM_ uniform_(from: f64, to: f64);
     NORMAL_ normal_(mean: f64, std: f64);
-    BERNOULLI__FLOAT bernoulli_float(p: f64);
     BERNOULLI__TENSOR bernoulli_tensor(p: &Tensor);
     CAUCHY_ cauchy_(median: f64, sigma: f64);
     EXPONENTIAL_ exponential_(lambd: f64);
     GEOMETRIC_ geometric_(p: f64);
     LOG_NORMAL_ log_normal_(mean: f64, std: f64);
-    RANDOM_ random_();
-    RANDOM__FROM random_from(from: i64, to: Option<i64>);
-    RANDOM__TO random_to(to: i64);
+}
+
+register!(ops::UNIFORM_, Cuda, uniform_);
+register!(ops::BERNOULLI__FLOAT, Cuda, bernoulli_float);
+register!(ops::RANDOM_, Cuda, random_);
+register!(ops::RANDOM__FROM, Cuda, random_from);
+register!(ops::RANDOM__TO, Cuda, random_to);
+
+fn definitions(dtype: &str, kind: &str, words: i64) -> String {
+    format!("typedef {dtype} T;\n#define {kind}\n#define WORDS {words}\n")
+}
+
+/// Fills with functions of random words, of which each element takes `words`: values follow the order of indices, not that in memory.
+fn fill(
+    name: &'static str,
+    self_: &Tensor,
+    (kind, words): (&str, i64),
+    draw: &[u64],
+    generator: &Generator,
+) -> Result<()> {
+    let philox = generator.reserve_words(self_.numel(), words as u64)?;
+    if self_.numel() == 0 {
+        return Ok(());
+    }
+    let out = match self_.is_contiguous() {
+        true => self_.clone(),
+        false => empty(self_.sizes(), self_.dtype(), self_.device())?,
+    };
+    let definitions = definitions(name_of(name, out.dtype())?, kind, words);
+    guarded(name, &[], &[&out], |gpu| {
+        let function = gpu.function(&format!("random {definitions}"), || program(&definitions, &[SOURCE]))?;
+        let arguments = Arguments::new().int(out.numel()).word(philox.seed()).word(philox.start());
+        let blocks = ceil_div(out.numel(), 4 / words);
+        gpu.launch(function, Grid::of(blocks, 256), &arguments.tensor(&out).structure(draw))
+    })?;
+    if self_.is_contiguous() { Ok(()) } else { ops::copy_(self_, &out, false) }
+}
+
+fn uniform_(
+    key: DispatchKeySet,
+    self_: &Tensor,
+    from: f64,
+    to: f64,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    if self_.is_complex() {
+        return uniform_(key, &ops::view_as_real(self_)?, from, to, generator);
+    }
+    let generator = generator_of(self_, generator)?;
+    // The host's kernel checks the arguments.
+    distributions::uniform_(&meta(self_)?, from, to, Some(&Generator::new(0)))?;
+    let (digits, words) = match self_.dtype() {
+        ScalarType::F16 => (11, 1),
+        ScalarType::BF16 => (8, 1),
+        ScalarType::F32 => (24, 1),
+        _ => (53, 2),
+    };
+    let end = Tensor::full(&[], to, self_.dtype())?.item_scalar()?.to_f64();
+    let numbers = [from, to - from, end, 2f64.powi(-digits)].map(f64::to_bits);
+    let shift = (32 * words as i32 - digits) as u64;
+    let draw: Vec<u64> = numbers.into_iter().chain([shift]).collect();
+    fill("uniform_", self_, ("UNIFORM", words), &draw, generator)
+}
+
+fn bernoulli_float(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    let generator = generator_of(self_, generator)?;
+    distributions::bernoulli_float(&meta(self_)?, p, Some(&Generator::new(0)))?;
+    fill("bernoulli_", self_, ("BERNOULLI", 1), &[(p * 2f64.powi(32)).to_bits()], generator)
+}
+
+fn random_(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    fill_integers(self_, &Integers::of_type(self_.dtype())?, generator)
+}
+
+fn random_from(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    from: i64,
+    to: Option<i64>,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    fill_integers(self_, &distributions::integers_from(self_.dtype(), from, to)?, generator)
+}
+
+fn random_to(key: DispatchKeySet, self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
+    random_from(key, self_, 0, Some(to), generator)
+}
+
+fn fill_integers(self_: &Tensor, integers: &Integers, generator: Option<&Generator>) -> Result<()> {
+    let generator = generator_of(self_, generator)?;
+    if self_.dtype().is_barebones_unsigned() {
+        let signed = empty(self_.sizes(), ScalarType::I64, self_.device())?;
+        fill_integers(&signed, integers, Some(generator))?;
+        return ops::copy_(self_, &signed, false);
+    }
+    let (lowest, highest) = integers.bounds;
+    // All of 2^64 numbers are counted as 0.
+    let draw = [integers.low as u64, integers.count as u64, lowest as u64, highest as u64];
+    fill("random_", self_, ("INTEGERS", 2), &draw, generator)
+}
+
+/// Every program of this module, in a type.
+pub(super) fn programs(dtype: &str) -> Vec<(String, String)> {
+    let is_real = ["float", "double", "float16", "bfloat16"].contains(&dtype);
+    let uniform = is_real.then_some(("UNIFORM", if dtype == "double" { 2 } else { 1 }));
+    let all = uniform.into_iter().chain([("BERNOULLI", 1), ("INTEGERS", 2)]);
+    let each = all.map(|(kind, words)| {
+        let definitions = definitions(dtype, kind, words);
+        (format!("random {definitions}"), program(&definitions, &[SOURCE]))
+    });
+    each.collect()
 }
 
 register!(ops::MULTINOMIAL, Cuda, multinomial_kernel);

@@ -1,6 +1,6 @@
 //! Reductions along any dimensions. How elements are split depends on sizes alone, so the same input gives the same bits.
 
-use super::{computing_type, dense_as, empty, made, meta, name_of, program, structured};
+use super::{computing_type, dense_as, empty, made, meta, name_of, number_name_of, program, structured};
 use crate::launch::{Arguments, Grid, address, ceil_div, guarded};
 use crate::loops::wide;
 use crate::print::{MAX_DIMS, layout_struct};
@@ -42,7 +42,8 @@ macro_rules! functional {
             fn kernel(_: DispatchKeySet, self_: &Tensor $(, $arg: $ty)*) -> Result<Tensor> {
                 let out = $meta(self_ $(, $arg)*)?.allocate($name)?;
                 let dims: Option<&[i64]> = $dims;
-                Reduction::new($name, self_, dims)?.run($fold, [Some(&out), None], 1.0)?;
+                let from = if matches!($fold, "Any" | "All") { truth_of(self_)? } else { self_.clone() };
+                Reduction::new($name, &from, dims)?.run($fold, [Some(&out), None], 1.0)?;
                 Ok(out)
             }
             register!(ops::$operator, Cuda, kernel);
@@ -94,8 +95,13 @@ fn all_dims(self_: &Tensor, dim: Option<&[i64]>, _: bool, out: &Tensor) -> Resul
 fn of_dims(name: &'static str, fold: &str, self_: &Tensor, dim: Option<&[i64]>, out: &Tensor) -> Result<()> {
     match dim {
         Some([]) => ops::copy_(out, &ops::ne_scalar(self_, Scalar::Int(0))?, false),
-        _ => Reduction::new(name, self_, dim)?.run(fold, [Some(out), None], 1.0),
+        _ => Reduction::new(name, &truth_of(self_)?, dim)?.run(fold, [Some(out), None], 1.0),
     }
+}
+
+/// Whether complex numbers differ from zero; real ones as they are.
+fn truth_of(self_: &Tensor) -> Result<Tensor> {
+    if self_.dtype().is_complex() { ops::ne_scalar(self_, Scalar::Int(0)) } else { Ok(self_.clone()) }
 }
 
 fn norm(
@@ -107,6 +113,9 @@ fn norm(
     out: &Tensor,
 ) -> Result<()> {
     const NAME: &str = "linalg.vector_norm";
+    if self_.dtype().is_complex() {
+        return norm(&ops::abs(self_)?, ord, dim, false, None, out);
+    }
     let reduce = |of: &Tensor, fold| Reduction::new(NAME, of, dim)?.run(fold, [Some(out), None], 1.0);
     let wide = dense_as(self_, computing_type(out.dtype()))?;
     match ord.to_f64() {
@@ -371,7 +380,8 @@ fn table((sizes, strides): &(Vec<i64>, Vec<i64>)) -> Vec<u64> {
 
 /// The types and the fold of a program; `max` and `min` fold elements with their indices, `var` and `std` give the mean too.
 fn definitions(name: &str, fold: &str, from: ScalarType, to: ScalarType) -> Result<String> {
-    let (from_name, to_name) = (name_of(name, from)?, name_of(name, to)?);
+    let named = if matches!(fold, "Sum" | "Product") { number_name_of } else { name_of };
+    let (from_name, to_name) = (named(name, from)?, named(name, to)?);
     // Folds that are not for all types are only in the programs that use them.
     let fold = match fold {
         "max" => "Arg\n#define IS_MAX true",

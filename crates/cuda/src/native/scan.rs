@@ -1,6 +1,6 @@
 //! Scans along a dimension: `cumsum`, `cumprod`, `cummax`, `cummin`, `logcumsumexp`, and linear recurrences.
 
-use super::{computing_type, dense, dense_as, empty, meta, name_of, program};
+use super::{computing_type, dense, dense_as, empty, meta, name_of, number_name_of, program};
 use crate::launch::{Arguments, Grid, address, ceil_div, guarded};
 use flambeau_core::{DispatchKeySet, Result, ScalarType, shape};
 use flambeau_ops::native::reduce::{cummax_cummin, cumsum_cumprod};
@@ -29,10 +29,10 @@ fn definitions(from: &str, to: &str, fold: &str, team: i64) -> String {
     let fold = match fold {
         "max" => "Latest\n#define IS_MAX true\n#define WITH_INDICES",
         "min" => "Latest\n#define IS_MAX false\n#define WITH_INDICES",
+        "LogSumExp" => "LogSumExp\n#define WITH_LOGARITHM",
         other => other,
     };
-    let is_max = if fold.contains("IS_MAX") { "" } else { "#define IS_MAX true\n" };
-    format!("typedef {from} T;\ntypedef {to} R;\n{is_max}#define TEAM {team}\n#define FOLD {fold}\n")
+    format!("typedef {from} T;\ntypedef {to} R;\n#define TEAM {team}\n#define FOLD {fold}\n")
 }
 
 /// Scans a dimension into dense tensors.
@@ -55,7 +55,9 @@ fn scan(
     let chunk = CHUNK.max(ceil_div(n, MAX_CHUNKS)).min(n);
     let chunks = ceil_div(n, chunk);
     let team = if n <= WARP_ROWS { 32 } else { 256 };
-    let definitions = definitions(name_of(name, from.dtype())?, name_of(name, values.dtype())?, fold, team);
+    // Sums and products are of numbers that may have no order.
+    let named = if matches!(fold, "Sum" | "Product") { number_name_of } else { name_of };
+    let definitions = definitions(named(name, from.dtype())?, named(name, values.dtype())?, fold, team);
     let grid = Grid { blocks: [rows, chunks, 1], threads: team as u32 };
     let totals = match chunks {
         1 => None,

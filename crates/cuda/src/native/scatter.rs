@@ -5,7 +5,7 @@
 
 use super::gather::{Indexing, dimension, ensure_rank, geometry, reversed};
 use super::sort::sorted_rows;
-use super::{dense, dense_as, empty, meta, name_of, program};
+use super::{dense, dense_as, empty, meta, name_of, number_name_of, program};
 use crate::launch::{Arguments, Grid, address, guarded};
 use crate::loops::wide;
 use crate::print::layout_struct;
@@ -95,7 +95,10 @@ pub(super) fn fold_into(
     let (sorted, order) = sorted_rows(name, &ops::view(targets, &[count])?, false)?;
     let source = separate(&dense(source)?, to)?;
     let step = i64::from(source.numel() == count);
-    let dtype = name_of(name, to.dtype())?;
+    let dtype = match fold {
+        Fold::Larger | Fold::Lesser => name_of(name, to.dtype())?,
+        _ => number_name_of(name, to.dtype())?,
+    };
     let definitions = format!("typedef {dtype} T;\n#define FOLD {}\n", fold.name());
     guarded(name, &[&sorted, &order, &source], &[to], |gpu| {
         let function = gpu.function(&format!("fold {definitions}"), || program(&definitions, &[SOURCE]))?;

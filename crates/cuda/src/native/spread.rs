@@ -34,8 +34,26 @@ fn spread(
     spec: TensorSpec,
 ) -> Result<Tensor> {
     let out = spec.allocate(name)?;
-    Reduction::new(name, self_, dim)?.run(name, [Some(&out), None], correction_of(correction))?;
+    if self_.dtype().is_complex() {
+        let keepdim = out.dim() == self_.dim();
+        ops::copy_(&out, &complex_spread(name, self_, dim, correction, keepdim)?, false)?;
+    } else {
+        Reduction::new(name, self_, dim)?.run(name, [Some(&out), None], correction_of(correction))?;
+    }
     Ok(out)
+}
+
+/// The variance of complex numbers is that of their real and imaginary parts together.
+fn complex_spread(
+    name: &str,
+    self_: &Tensor,
+    dim: Dims<'_>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let of = |part: &Tensor| ops::var_correction(part, dim, correction, keepdim);
+    let sum = ops::add_tensor(&of(&ops::real(self_)?)?, &of(&ops::imag(self_)?)?, ONE)?;
+    if name == "std" { ops::sqrt(&sum) } else { Ok(sum) }
 }
 
 fn var(
@@ -88,6 +106,13 @@ fn with_mean(
     like: [&Tensor; 2],
 ) -> Result<(Tensor, Tensor)> {
     let (spread, mean) = (made(like[0], self_.device())?, made(like[1], self_.device())?);
+    if self_.dtype().is_complex() {
+        let keepdim = spread.dim() == self_.dim();
+        let correction = Some(Scalar::Float(correction));
+        ops::copy_(&spread, &complex_spread(fold, self_, dim, correction, keepdim)?, false)?;
+        ops::copy_(&mean, &ops::mean_dim(self_, dim, keepdim, None)?, false)?;
+        return Ok((spread, mean));
+    }
     Reduction::new(fold, self_, dim)?.run(fold, [Some(&spread), Some(&mean)], correction)?;
     Ok((spread, mean))
 }

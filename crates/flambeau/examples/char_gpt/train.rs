@@ -106,7 +106,7 @@ impl Training {
         self.optimizer.zero_grad()?;
         loss.backward()?;
         let length = clip_grad_norm_(&self.model.parameters(), LONGEST_GRADIENT, ClipGradNorm::default())?;
-        let loss = f64::from(loss.item::<f32>()?);
+        let (loss, length) = (f64::from(loss.item::<f32>()?), length.item::<f64>()?);
         let step = self.step + 1;
         ensure!(
             loss.is_finite() && length.is_finite(),

@@ -10,7 +10,7 @@ use crate::{Tensor, native};
 operator! {
     /// The conjugates as a new tensor, also of real numbers.
     _CONJ_PHYSICAL: "_conj_physical(Tensor self) -> Tensor", _conj_physical(self_: &Tensor) -> Tensor, by [self_];
-    Cpu => {
+    Cpu + Cuda => {
         iterate::functional("_conj_physical", |iter| {
             native::pointwise::complex::_conj_physical_meta(iter, self_)?;
             native::pointwise::complex::_conj_physical(iter, self_)

@@ -15,7 +15,8 @@ use std::ptr;
 /// The loops of a kind of device, over the operands of an iterator: one output and several inputs. An input without dimensions may be on
 /// the host.
 pub trait DeviceLoops: Send + Sync {
-    /// Evaluates the expression of a formula of inputs that are converted to `input`; the output is converted from `output`.
+    /// Evaluates the expression of a formula of inputs that are converted to `input`; the output is converted from `output`. Of complex
+    /// numbers each input is two of the expression, its parts.
     ///
     /// # Errors
     /// What the device reports, and `NotImplemented` for types that it does not have.
@@ -113,9 +114,8 @@ fn run(
     input: ScalarType,
     output: ScalarType,
 ) -> Result<()> {
-    if input.is_complex() || tape.fault.is_some() {
+    if let Some(why) = tape.fault {
         let device = iter.device().unwrap_or(Device::CPU).device_type().name();
-        let why = tape.fault.unwrap_or("it computes with complex numbers");
         bail!(
             NotImplemented(iter.name()),
             "there is no kernel for {device} of its formula for {input}: {why}"

@@ -81,13 +81,18 @@ def record_stream(self, s):
 
 
 def pin_memory(self, device=None):
-    """The tensor itself: memory is pinned for copies to accelerators only."""
-    return self
+    """A copy in pinned memory, from which CUDA devices copy by themselves; the tensor itself where there is no device."""
+    from . import cuda
+    from ._flambeau import _cuda_pin_memory
+
+    return _cuda_pin_memory(self) if cuda.is_available() else self
 
 
 def is_pinned(self, device=None):
-    """False: memory is pinned for copies to accelerators only."""
-    return False
+    """Whether the tensor is in pinned memory."""
+    from ._flambeau import _cuda_is_pinned
+
+    return _cuda_is_pinned(self)
 
 
 def fill_diagonal_(self, fill_value, wrap=False):

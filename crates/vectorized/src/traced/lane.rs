@@ -316,15 +316,14 @@ impl<T: FloatElement> Float for TracedLane<T> {
         after
     }
 
+    /// Of vectors of one lane, each is a part of the same complex number.
     #[inline(always)]
     fn deinterleave(self, next: Self) -> (Self, Self) {
-        set_fault("it takes lanes of several vectors");
         (self, next)
     }
 
     #[inline(always)]
     fn interleave(self, odd: Self) -> (Self, Self) {
-        set_fault("it takes lanes of several vectors");
         (self, odd)
     }
 

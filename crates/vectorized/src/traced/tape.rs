@@ -44,8 +44,10 @@ pub struct Tape {
     pub nodes: Vec<Node>,
     /// Numbers that were given to the formula as arguments.
     pub scalars: Vec<Scalar>,
-    /// The node of the result.
+    /// The node of the result; of complex numbers, that of its real part.
     pub output: Option<NodeId>,
+    /// The node of the imaginary part, if the result is complex.
+    pub imaginary: Option<NodeId>,
     /// How many inputs there are.
     pub inputs: u64,
     /// Why the formula cannot be traced, if so.
@@ -104,10 +106,13 @@ pub(super) fn push_scalar(value: Scalar) -> NodeId {
     push("scalar", TracedType::Element, &[], index as u64)
 }
 
-/// Notes the result.
+/// Notes the result, or after that its imaginary part.
 #[inline(never)]
 pub(super) fn set_output(node: NodeId) {
-    with(|tape| tape.output = Some(node));
+    with(|tape| match tape.output {
+        None => tape.output = Some(node),
+        Some(_) => tape.imaginary = Some(node),
+    });
 }
 
 /// Notes that the formula cannot be traced.

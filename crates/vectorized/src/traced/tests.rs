@@ -62,3 +62,21 @@ fn what_cannot_be_written_down_says_so() {
     assert!(by_lane.fault.is_some_and(|why| why.contains("one by one")));
     assert!(traced(|[a]| a).fault.is_none());
 }
+
+#[test]
+fn a_complex_number_is_two_inputs_and_two_results() {
+    use flambeau_core::Complex;
+    // SAFETY: the vectors of this set read and write nothing.
+    let tape = trace(|| unsafe {
+        let z = <Complex<f32> as Lanes<Traced>>::load(std::ptr::null());
+        let factor = Number::scalar(Scalar::Complex(2.0, 3.0));
+        <Complex<f32> as Lanes<Traced>>::store(z + factor, std::ptr::null_mut());
+    });
+    assert_eq!(names(&tape), ["input", "input", "scalar", "scalar", "add", "add"]);
+    assert_eq!((tape.inputs, tape.output, tape.imaginary, tape.fault), (2, Some(4), Some(5), None));
+    assert_eq!(
+        (tape.nodes[4].args[..2].to_vec(), tape.nodes[5].args[..2].to_vec()),
+        (vec![0, 2], vec![1, 3])
+    );
+    assert_eq!(tape.scalars, [Scalar::Float(2.0), Scalar::Float(3.0)]);
+}

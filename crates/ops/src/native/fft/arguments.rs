@@ -21,8 +21,7 @@ pub(super) fn normalization(name: &str, norm: Option<&str>, forward: bool) -> Re
 }
 
 /// The factor of a normalization for so many elements.
-#[cfg(feature = "fft")]
-pub(super) fn factor(name: &str, normalization: i64, count: i64) -> Result<f64> {
+pub fn factor(name: &str, normalization: i64, count: i64) -> Result<f64> {
     match normalization {
         NONE => Ok(1.0),
         BY_ROOT_N => Ok(1.0 / (count as f64).sqrt()),

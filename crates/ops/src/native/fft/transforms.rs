@@ -1,6 +1,7 @@
 //! The kernels of Fourier transforms: complex to complex, real to complex, complex to real.
 
-use super::arguments::{ensure_length, factor, wrapped_dims};
+pub use super::arguments::factor;
+use super::arguments::{ensure_length, wrapped_dims};
 use crate::native::guarded_slices::with_slices;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};

@@ -290,40 +290,68 @@ fn rounded_down(value: i64, digits: u32) -> i64 {
     value.checked_shr(excess).map_or(value, |short| short << excess)
 }
 
-/// Fills with `count` consecutive integers from `low`. A random word of 64 bits is multiplied by `count` and shifted:
-/// probabilities differ relatively by at most `count / 2^64`.
-fn fill_integers(self_: &Tensor, low: i64, count: u128, generator: Option<&Generator>) -> Result<()> {
+/// Consecutive integers of which one is drawn. A random word of 64 bits is multiplied by their number and shifted: probabilities differ
+/// relatively by at most `count / 2^64`.
+#[derive(Clone, Copy, Debug)]
+pub struct Integers {
+    /// The first.
+    pub low: i64,
+    /// How many there are, at most 2^64.
+    pub count: u128,
+    /// Samples are rounded to the type, but not out of this range, unless that is empty.
+    pub bounds: (i64, i64),
+}
+
+impl Integers {
+    fn new(dtype: ScalarType, low: i64, count: u128) -> Self {
+        let last = low.wrapping_add((count - 1) as i64);
+        // The minimum of i64 is a power of two, which every type represents.
+        let rounded_up = |value: i64, digits| {
+            value.checked_neg().map_or(value, |positive| -rounded_down(positive, digits))
+        };
+        let bounds = match dtype {
+            ScalarType::F16 => (rounded_up(low, 11), rounded_down(last, 11)),
+            ScalarType::BF16 => (rounded_up(low, 8), rounded_down(last, 8)),
+            ScalarType::F32 => (rounded_up(low, 24), rounded_down(last, 24)),
+            ScalarType::F64 => (rounded_up(low, 53), rounded_down(last, 53)),
+            _ => (low, last),
+        };
+        Integers { low, count, bounds }
+    }
+
+    /// Those of [`random_`].
+    ///
+    /// # Errors
+    /// `NotImplemented` for complex numbers.
+    pub fn of_type(dtype: ScalarType) -> Result<Self> {
+        let (_, highest) = exact_integer_range("random_", dtype)?;
+        Ok(Self::new(dtype, 0, highest as u128 + 1))
+    }
+
+    fn sample(&self, word: u64) -> i64 {
+        let step = (u128::from(word) * self.count) >> 64;
+        let (value, (lowest, highest)) = (self.low.wrapping_add(step as i64), self.bounds);
+        if lowest <= highest { value.clamp(lowest, highest) } else { value }
+    }
+}
+
+fn fill_integers(self_: &Tensor, integers: Integers, generator: Option<&Generator>) -> Result<()> {
     if self_.dtype().is_barebones_unsigned() {
         let signed = ops::empty_like(self_, Some(ScalarType::I64), None, None, None, None)?;
-        fill_integers(&signed, low, count, generator)?;
+        fill_integers(&signed, integers, generator)?;
         return ops::copy_(self_, &signed, false);
     }
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
-    // Samples are rounded to the type, but not out of the range.
-    let last = low.wrapping_add((count - 1) as i64);
-    // The minimum of i64 is a power of two, which every type represents.
-    let rounded_up =
-        |value: i64, digits| value.checked_neg().map_or(value, |positive| -rounded_down(positive, digits));
-    let (lowest, highest) = match self_.dtype() {
-        ScalarType::F16 => (rounded_up(low, 11), rounded_down(last, 11)),
-        ScalarType::BF16 => (rounded_up(low, 8), rounded_down(last, 8)),
-        ScalarType::F32 => (rounded_up(low, 24), rounded_down(last, 24)),
-        ScalarType::F64 => (rounded_up(low, 53), rounded_down(last, 53)),
-        _ => (low, last),
-    };
-    let within = |value: i64| if lowest <= highest { value.clamp(lowest, highest) } else { value };
     in_index_order(self_, |out| {
         dispatch_all_types!(ordered, self_.dtype(), "random_", T => generate_by_word64::<T>("random_", out, philox, |word| {
-            let step = (u128::from(word) * count) >> 64;
-            T::from_scalar(Scalar::Int(within(low.wrapping_add(step as i64))))
+            T::from_scalar(Scalar::Int(integers.sample(word)))
         }))
     })
 }
 
 /// Fills with integers from 0 to the maximum of the type, or to the last of consecutive integers: 2^24 for `float32`.
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    let (_, highest) = exact_integer_range("random_", self_.dtype())?;
-    fill_integers(self_, 0, highest as u128 + 1, generator)
+    fill_integers(self_, Integers::of_type(self_.dtype())?, generator)
 }
 
 /// Fills with integers from 0 to below `to`.
@@ -333,7 +361,11 @@ pub fn random_to(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Resu
 
 /// Fills with integers from `from` to below `to`, or to the maximum of the type.
 pub fn random_from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
-    let dtype = self_.dtype();
+    fill_integers(self_, integers_from(self_.dtype(), from, to)?, generator)
+}
+
+/// The integers of [`random_from`].
+pub fn integers_from(dtype: ScalarType, from: i64, to: Option<i64>) -> Result<Integers> {
     let (lowest, highest) = exact_integer_range("random_", dtype)?;
     let last = match to {
         Some(to) => {
@@ -363,7 +395,7 @@ pub fn random_from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option
         argument = "from",
         "random_ expects 'from' to be at most {last}, but got {from}"
     );
-    fill_integers(self_, from, (i128::from(last) - i128::from(from) + 1) as u128, generator)
+    Ok(Integers::new(dtype, from, (i128::from(last) - i128::from(from) + 1) as u128))
 }
 
 /// Fills with ones, with probability `p`, and zeros.

@@ -16,14 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub fn coo_order(indices: &Tensor, size: &[i64]) -> Result<(Tensor, Tensor, Tensor)> {
     const NAME: &str = "_coo_order";
     refuse_meta(NAME, indices)?;
-    ensure!(
-        indices.dim() == 2 && indices.sizes()[0] == size.len() as i64 && indices.dtype() == ScalarType::I64,
-        Shape(NAME, "indices"),
-        "expected int64 indices with a row for each of {} dimensions but got {}",
-        size.len(),
-        indices.signature()
-    );
-    shape::numel(size).map_err(|e| e.in_operator(NAME))?;
+    check_coordinates(NAME, indices, size)?;
     let count = indices.sizes()[1];
     let indices = contiguous(indices, ScalarType::I64)?;
     let made = || TensorSpec::like(&indices, &[count]).allocate(NAME);
@@ -35,6 +28,18 @@ pub fn coo_order(indices: &Tensor, size: &[i64]) -> Result<(Tensor, Tensor, Tens
     })?;
     let groups_count = starts.len() as i64;
     Ok((order, Tensor::from_vec(starts, &[groups_count])?, groups))
+}
+
+/// Checks the type and the sizes of coordinates in a tensor of `size`.
+pub fn check_coordinates(name: &str, indices: &Tensor, size: &[i64]) -> Result<()> {
+    ensure!(
+        indices.dim() == 2 && indices.sizes()[0] == size.len() as i64 && indices.dtype() == ScalarType::I64,
+        Shape(name, "indices"),
+        "expected int64 indices with a row for each of {} dimensions but got {}",
+        size.len(),
+        indices.signature()
+    );
+    shape::numel(size).map(drop).map_err(|e| e.in_operator(name))
 }
 
 /// The row-major index of each coordinate. It fits in 63 bits, as the number of elements does.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import flambeau
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import IterableDataset
 from flambeau.utils.data.fetch import fetcher
+from flambeau.utils.data.pinning import pinned
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, random_seed
 
 TYPE_CHECKING = False
@@ -55,7 +57,8 @@ class DataLoader:
         in_order: bool = True,
     ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
-        if pin_memory:
+        self._pins = pin_memory and flambeau.cuda.is_available()
+        if pin_memory and not self._pins:
             import warnings
 
             warnings.warn(
@@ -113,8 +116,11 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         # One number from the generator for each run, whether there are workers to seed with it or not.
         seed = random_seed(self.generator)
-        if self.num_workers == 0:
-            return self._batches()
+        batches = self._batches() if self.num_workers == 0 else self._run(seed)
+        return map(pinned, batches) if self._pins else batches
+
+    def _run(self, seed: int) -> Iterator[Any]:
+        """The batches, made by workers."""
         from flambeau.utils.data.pool import Pool
         from flambeau.utils.data.run import Run
 
