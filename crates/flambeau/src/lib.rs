@@ -29,6 +29,7 @@
 //! | [`options`] | the options of methods, and the enums that they take |
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
+//! | [`distributed`] | process groups, collectives, training on several processes |
 //! | [`vmap`](mod@vmap) | functions of one example applied to a batch, by the function of the same name |
 //! | [`linalg`], [`fft`] | linear algebra and Fourier transforms, by the names of `torch.linalg` and `torch.fft` |
 //! | [`sparse`] | sparse tensors: constructors, conversions, functions |
@@ -57,6 +58,7 @@ pub use flambeau_capi::{load_library, loaded_libraries};
 pub use flambeau_core as core;
 #[cfg(feature = "cuda")]
 pub use flambeau_cuda as cuda;
+pub use flambeau_distributed as distributed;
 pub use flambeau_ops::ops::{self, options};
 pub use flambeau_ops::{cpu_fallback, dispatch, layouts, registry, tensor};
 

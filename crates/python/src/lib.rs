@@ -23,6 +23,7 @@
 //! | `serialization` | files: tensors and plain values, also those that PyTorch wrote |
 //! | `sparse` | sparse tensors |
 //! | `cuda` | NVIDIA GPUs |
+//! | `distributed` | process groups, gradients averaged over ranks |
 //! | `settings` | seeds, threads, default types |
 //! | `errors`, `objects` | errors as exceptions; objects whose allocation may fail |
 //! | `generated` | for every operator the overloads behind its name |
@@ -35,6 +36,7 @@ mod call;
 mod cuda;
 mod cycles;
 mod dispatch;
+mod distributed;
 mod dlpack;
 mod errors;
 mod foreign;
@@ -83,6 +85,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     settings::install(module)?;
     vmap::install(module)?;
     cuda::install(module)?;
+    distributed::install(module)?;
     numpy::install(module)?;
     overrides::install(module)?;
     dispatch::install(module)?;

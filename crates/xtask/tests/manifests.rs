@@ -14,6 +14,7 @@ const PUBLISHED: &[&str] = &[
     "flambeau-core",
     "flambeau-cuda",
     "flambeau-derive",
+    "flambeau-distributed",
     "flambeau-fft",
     "flambeau-gemm",
     "flambeau-linalg",

@@ -52,6 +52,13 @@ pub(crate) struct Args {
     /// Threads; 0 means as many as there are cores. The result is the same for every number.
     #[arg(long, default_value_t = 0)]
     pub(crate) threads: usize,
+    /// Processes that train together; each computes a part of the micro-batches of a step.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) ranks: usize,
+    /// Parts of a step's sequences, whose gradients are averaged; a power of two times --ranks, which is the default. The result is the
+    /// same for every number of ranks.
+    #[arg(long)]
+    pub(crate) micro_batches: Option<usize>,
     /// Steps between checkpoints and measurements of the held-out loss.
     #[arg(long, default_value_t = 100)]
     pub(crate) every: u64,
@@ -89,17 +96,37 @@ impl Args {
         for (name, count) in [("steps", self.steps), ("every", self.every)] {
             ensure!(count > 0, InvalidArgument, "expected --{name} of at least 1 but got 0");
         }
+        let (ranks, parts) = (self.ranks, self.micro_batches());
+        ensure!(
+            (1..=LARGEST).contains(&ranks)
+                && parts.is_multiple_of(ranks)
+                && (parts / ranks).is_power_of_two(),
+            InvalidArgument,
+            "expected --micro-batches of a power of two times --ranks, {ranks}, but got {parts}"
+        );
+        ensure!(
+            self.batch.is_multiple_of(parts),
+            InvalidArgument,
+            "expected a --batch that {parts} micro-batches divide but got {}",
+            self.batch
+        );
         Ok(())
     }
 
+    /// Parts of a step's sequences.
+    pub(crate) fn micro_batches(&self) -> usize {
+        self.micro_batches.unwrap_or(self.ranks)
+    }
+
     /// The options that decide what is learnt, by name: a checkpoint goes on only with the same.
-    pub(crate) fn settings(&self) -> [(&'static str, String); 8] {
+    pub(crate) fn settings(&self) -> [(&'static str, String); 9] {
         [
             ("layers", self.layers.to_string()),
             ("width", self.width.to_string()),
             ("heads", self.heads.to_string()),
             ("context", self.context.to_string()),
             ("batch", self.batch.to_string()),
+            ("micro-batches", self.micro_batches().to_string()),
             ("dropout", self.dropout.to_string()),
             ("lr", self.lr.to_string()),
             ("seed", self.seed.to_string()),

@@ -11,9 +11,10 @@ mod train;
 
 use args::Args;
 use clap::Parser;
+use flambeau::distributed::{Environment, launch};
 use flambeau::nn::Module;
 use flambeau::{Error, ErrorKind, Result};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -32,11 +33,15 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<()> {
     args.check()?;
+    let stop = stop_at_ctrl_c()?;
+    if args.ranks > 1 && Environment::from_env().is_err() {
+        return launch(args.ranks, 0, &this_program);
+    }
     if args.threads > 0 {
         flambeau::set_num_threads(args.threads);
     }
     let text = Text::read(&args.text, args.context)?;
-    println!(
+    let about = format!(
         "text: {} characters to train on, {} held out, {} different",
         text.train.len(),
         text.held_out.len(),
@@ -44,13 +49,22 @@ fn run(args: Args) -> Result<()> {
     );
     let mut training = Training::new(args.clone(), text)?;
     training.prompt()?;
-    println!("model: {} parameters", training.model.parameter_count());
+    if !training.is_first_rank() {
+        return training.run(&stop);
+    }
+    println!("{about}\nmodel: {} parameters", training.model.parameter_count());
     println!("bigram model: held-out loss {:.4} nats a character", training.bigram);
-    let stop = stop_at_ctrl_c()?;
     let (begin, first) = (Instant::now(), training.step());
     training.run(&stop)?;
     println!("{} steps in {:.1} s", training.step() - first, begin.elapsed().as_secs_f64());
     finish(&args, &training, &stop)
+}
+
+/// This program with its arguments, for one rank.
+fn this_program() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "char_gpt".into()));
+    command.args(std::env::args_os().skip(1));
+    command
 }
 
 /// Set by Ctrl-C; a second one ends the program without saving.

@@ -8,10 +8,12 @@ use super::train::Training;
 use clap::Parser;
 use flambeau::Result;
 use flambeau::autograd::live_nodes;
+use flambeau::distributed::launch;
 use flambeau::nn::serialization::Checkpoint;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -121,6 +123,36 @@ fn one_thread_and_two_give_the_same_bits() {
     }
     flambeau::set_num_threads(before);
     assert_eq!(bits(&sandbox.checkpoint("one")), bits(&sandbox.checkpoint("two")));
+}
+
+/// The arguments of a rank, which this test program starts itself as.
+const ARGUMENTS: &str = "CHAR_GPT_ARGUMENTS";
+
+#[test]
+fn one_two_and_four_ranks_write_the_same_bytes() {
+    if let Ok(arguments) = std::env::var(ARGUMENTS) {
+        let args = Args::try_parse_from(arguments.split_whitespace()).unwrap();
+        let text = Text::read(&args.text, args.context).unwrap();
+        return Training::new(args, text).unwrap().run(&AtomicBool::new(false)).unwrap();
+    }
+    let sandbox = Sandbox::new("ranks");
+    let more = "--steps 6 --every 3 --batch 8 --micro-batches 4";
+    let train = |ranks: usize, out: &str| {
+        let arguments = sandbox.arguments(out, &format!("{more} --ranks {ranks}")).join(" ");
+        let rank = || {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["tests::one_two_and_four_ranks_write_the_same_bytes", "--exact"]);
+            command.env(ARGUMENTS, &arguments).stdout(Stdio::null());
+            command
+        };
+        launch(ranks, 0, &rank).unwrap();
+        fs::read(sandbox.checkpoint(out)).unwrap()
+    };
+    let whole = train(1, "one");
+    assert!(train(2, "two") == whole && train(4, "four") == whole && !whole.is_empty());
+    // Other parts of a step are another sum: the comparison can fail.
+    sandbox.train("plain", "--steps 6 --every 3 --batch 8");
+    assert!(fs::read(sandbox.checkpoint("plain")).unwrap() != whole);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The training loop: steps, measurements, and checkpoints.
 
 mod checkpoint;
+mod micro_batches;
 
 use super::args::Args;
 use super::bigram;
@@ -13,7 +14,8 @@ use flambeau::nn::optim::{
     AdamOptions, AdamW, ClipGradNorm, LinearWarmupCosine, Optimizer, Scheduler, clip_grad_norm_,
 };
 use flambeau::{Autograd, Generator, Result, Tensor, no_grad};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use micro_batches::MicroBatches;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -24,6 +26,8 @@ pub(crate) struct Training {
     pub(crate) model: Gpt,
     optimizer: AdamW,
     scheduler: Scheduler<LinearWarmupCosine>,
+    /// How a step is shared among ranks, if it is more than one micro-batch.
+    shared: Option<MicroBatches>,
     points: Vec<Point>,
     /// Losses since the last measurement.
     recent: Vec<f64>,
@@ -59,9 +63,10 @@ impl Training {
             LinearWarmupCosine { warmup: args.steps / WARMUP, total: args.steps, min: args.lr / LOWEST_RATE };
         let scheduler = Scheduler::new(schedule, &mut optimizer)?;
         let bigram = bigram::held_out_loss(&text);
+        let shared = MicroBatches::new(&args, &model.parameters())?;
         let (points, recent) = (Vec::new(), Vec::new());
         let mut training =
-            Training { args, text, model, optimizer, scheduler, points, recent, step: 0, bigram };
+            Training { args, text, model, optimizer, scheduler, shared, points, recent, step: 0, bigram };
         if training.args.resume {
             training.restore(schedule)?;
         }
@@ -75,6 +80,9 @@ impl Training {
     pub(crate) fn run(&mut self, stop: &AtomicBool) -> Result<()> {
         self.make_folder()?;
         let bar = progress_bar(self.args.steps, self.step);
+        if !self.is_first_rank() {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
         let (begin, first) = (Instant::now(), self.step);
         let characters = (self.args.batch * self.args.context) as f64;
         while self.step < self.args.steps {
@@ -82,13 +90,17 @@ impl Training {
             let rate = (self.step - first) as f64 * characters / begin.elapsed().as_secs_f64();
             bar.inc(1);
             bar.set_message(format!("loss {loss:.3}, {rate:.0} tokens/s"));
-            let stopped = stop.load(Ordering::Relaxed);
+            let stopped = self.any_rank(stop.load(Ordering::Relaxed))?;
             let due = self.step.is_multiple_of(self.args.every) || self.step == self.args.steps;
             if due {
                 let Point { step, train, held_out } = self.measure()?;
-                bar.suspend(|| println!("step {step:5}  training loss {train:.4}  held out {held_out:.4}"));
+                if self.is_first_rank() {
+                    bar.suspend(|| {
+                        println!("step {step:5}  training loss {train:.4}  held out {held_out:.4}")
+                    });
+                }
             }
-            if due || stopped {
+            if (due || stopped) && self.is_first_rank() {
                 self.save()?;
             }
             if stopped {
@@ -101,12 +113,23 @@ impl Training {
 
     fn train_step(&mut self) -> Result<f64> {
         self.model.train(true);
-        let (text, next) = self.batch()?;
-        let loss = self.model.loss(&text, &next)?;
+        let starts = self.starts()?;
         self.optimizer.zero_grad()?;
-        loss.backward()?;
+        let loss = match &self.shared {
+            None => {
+                let loss = self.loss(&starts)?;
+                loss.backward()?;
+                f64::from(loss.item::<f32>()?)
+            }
+            Some(shared) => {
+                let part = starts.len() / self.args.micro_batches();
+                shared.backward(self.args.seed, self.step, |number| {
+                    self.loss(&starts[number * part..][..part])
+                })?
+            }
+        };
         let length = clip_grad_norm_(&self.model.parameters(), LONGEST_GRADIENT, ClipGradNorm::default())?;
-        let (loss, length) = (f64::from(loss.item::<f32>()?), length.item::<f64>()?);
+        let length = length.item::<f64>()?;
         let step = self.step + 1;
         ensure!(
             loss.is_finite() && length.is_finite(),
@@ -120,13 +143,28 @@ impl Training {
         Ok(loss)
     }
 
-    /// Sequences from random positions of the text.
-    fn batch(&self) -> Result<(Tensor, Tensor)> {
+    /// The loss on the sequences that begin at these positions of the text.
+    fn loss(&self, starts: &[usize]) -> Result<Tensor> {
+        let (text, next) = sequences(&self.text.train, starts, self.args.context)?;
+        self.model.loss(&text, &next)
+    }
+
+    /// Whether this process prints and saves.
+    pub(crate) fn is_first_rank(&self) -> bool {
+        self.shared.as_ref().is_none_or(MicroBatches::is_first_rank)
+    }
+
+    /// Whether the condition holds on any rank.
+    fn any_rank(&self, condition: bool) -> Result<bool> {
+        self.shared.as_ref().map_or(Ok(condition), |shared| shared.any_rank(condition))
+    }
+
+    /// Random positions of the text, where the sequences of a step begin.
+    fn starts(&self) -> Result<Vec<usize>> {
         let (count, context) = (self.args.batch, self.args.context);
         let random = Generator::default_cpu().reserve_words(count as i64, 2)?;
         let positions = (self.text.train.len() - context) as u64;
-        let starts: Vec<usize> = (0..count as u64).map(|i| (random.word64(i) % positions) as usize).collect();
-        sequences(&self.text.train, &starts, context)
+        Ok((0..count as u64).map(|i| (random.word64(i) % positions) as usize).collect())
     }
 
     /// The held-out loss, and the mean training loss since the measurement before.

@@ -33,8 +33,8 @@ globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.A
 
 if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
-    from . import amp as amp, array_api as array_api, cuda as cuda, distributions as distributions, masked as masked
-    from . import random as random, signal as signal, testing as testing
+    from . import amp as amp, array_api as array_api, cuda as cuda, distributed as distributed, distributions as distributions
+    from . import masked as masked, random as random, signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, ops as ops, optim as optim, profiler as profiler
     from . import quasirandom as quasirandom, sparse as sparse, utils as utils
     from .func import vmap as vmap  # type: ignore[no-redef]
@@ -46,6 +46,7 @@ _MODULES = (
     "amp",
     "array_api",
     "cuda",
+    "distributed",
     "distributions",
     "func",
     "library",

@@ -1,14 +1,15 @@
-"""Copies of a module on several devices: with none beside the CPU there is one, the module itself."""
+"""Copies of a module on several devices: with none beside the CPU there is one, the module itself; and modules on several processes."""
 
 from __future__ import annotations
 
+from flambeau.nn.distributed import DistributedDataParallel
 from flambeau.nn.module import Module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(Module):

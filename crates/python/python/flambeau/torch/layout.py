@@ -60,6 +60,8 @@ ELSEWHERE = {
     "torch.autograd.variable": ("flambeau.torch.shims.autograd",),
     "torch.autograd.profiler": ("flambeau.profiler",),
     "torch.nn.parallel": (),
+    "torch.nn.parallel.distributed": ("flambeau.nn.distributed",),
+    "torch.distributed.distributed_c10d": ("flambeau.distributed", "flambeau.distributed.groups", "flambeau.distributed.collectives"),
 }
 
 _sources: dict[str, list[ModuleType]] = {}

@@ -12,7 +12,7 @@ REASONS = {
     "torch.accelerator": "there is no accelerator",
     "torch.ao": "there is no quantisation",
     "torch.cuda": "flambeau.cuda does not have it yet",
-    "torch.distributed": "there is no distributed training: this is a single process",
+    "torch.distributed": "flambeau.distributed does not have it yet",
     "torch.export": "programs run as they are; there is no exporter of graphs",
     "torch.jit": "programs run as they are; there is no TorchScript",
     "torch.masked": "there are no tensors with a mask; the functions of torch.masked take the mask as an argument",

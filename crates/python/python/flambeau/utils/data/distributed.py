@@ -18,7 +18,7 @@ __all__ = ["DistributedSampler"]
 class DistributedSampler(Sampler):
     """Every `num_replicas`-th index from `rank` on, in an order that all processes agree on.
 
-    Without `num_replicas` and `rank` there is one process. Call `set_epoch` before each epoch, so that their orders differ.
+    Without `num_replicas` and `rank` they are those of `flambeau.distributed`, and there is one process without `init_process_group`. Call `set_epoch` before each epoch, so that their orders differ.
     """
 
     def __init__(
@@ -30,6 +30,11 @@ class DistributedSampler(Sampler):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
+        from flambeau import distributed
+
+        if distributed.is_initialized():
+            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = distributed.get_rank() if rank is None else rank
         replicas, rank = num_replicas or 1, rank or 0
         if rank >= replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {replicas - 1}]")

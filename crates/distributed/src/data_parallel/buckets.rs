@@ -1,0 +1,60 @@
+//! Buckets: gradients that are sent together.
+
+use super::DataParallelOptions;
+use crate::work::Work;
+use flambeau_core::{Result, ScalarType};
+use flambeau_ops::Tensor;
+
+/// Gradients that are sent together.
+pub(super) struct Bucket {
+    /// The numbers of the parameters.
+    pub(super) params: Vec<usize>,
+    /// All elements one after another, and the part of each parameter.
+    pub(super) flat: Tensor,
+    pub(super) views: Vec<Tensor>,
+    /// How many gradients are missing.
+    pub(super) pending: usize,
+    /// What is sent, and its handle, once the bucket is full.
+    pub(super) sent: Option<(Tensor, Work)>,
+}
+
+impl Bucket {
+    fn new(params: Vec<usize>, all: &[Tensor]) -> Result<Self> {
+        let dtype = params.first().map_or(ScalarType::F32, |first| all[*first].dtype());
+        let total = params.iter().map(|param| all[*param].numel()).sum();
+        let flat = Tensor::zeros(&[total], dtype)?;
+        let (mut views, mut start) = (Vec::new(), 0);
+        for param in &params {
+            let (count, sizes) = (all[*param].numel(), all[*param].sizes());
+            views.push(flat.narrow(0, start, count)?.view(sizes)?);
+            start += count;
+        }
+        Ok(Bucket { pending: params.len(), params, flat, views, sent: None })
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.pending = self.params.len();
+        self.sent = None;
+    }
+}
+
+/// The buckets of parameters, in the reverse of their order, which is about that of the backward pass. A bucket has one dtype.
+pub(super) fn buckets(params: &[Tensor], options: &DataParallelOptions) -> Result<Vec<Bucket>> {
+    let mut lists: Vec<Vec<usize>> = Vec::new();
+    let mut bytes = 0;
+    for i in (0..params.len()).rev() {
+        let limit = if lists.len() <= 1 { options.first_bucket_bytes } else { options.bucket_bytes };
+        let fits = |list: &&mut Vec<usize>| {
+            bytes + params[i].nbytes() <= limit && params[list[0]].dtype() == params[i].dtype()
+        };
+        match lists.last_mut().filter(fits) {
+            Some(list) => list.push(i),
+            None => {
+                lists.push(vec![i]);
+                bytes = 0;
+            }
+        }
+        bytes += params[i].nbytes();
+    }
+    lists.into_iter().map(|list| Bucket::new(list, params)).collect()
+}

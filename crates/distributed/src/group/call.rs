@@ -1,0 +1,146 @@
+//! One collective while it runs: messages of its signature, with a deadline.
+
+use super::Core;
+use crate::bytes::elements;
+use crate::reduce::ReduceOp;
+use crate::transport::{Channel, Frame, Signature};
+use flambeau_core::{Error, Result, ScalarType, bail, ensure, error};
+use flambeau_ops::Tensor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+/// A collective that runs on this rank.
+pub(super) struct Call<'a> {
+    core: &'a Core,
+    signature: Signature,
+    end: Option<Instant>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(core: &'a Core, signature: Signature) -> Self {
+        Call { core, signature, end: Instant::now().checked_add(core.options.timeout) }
+    }
+
+    /// Runs it. Its errors say which call and which rank it was.
+    pub(super) fn run(&self, body: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
+        let checked = || {
+            self.core.ensure_whole(&self.signature.operation)?;
+            if self.core.options.debug {
+                self.compare_signatures()?;
+            }
+            body(self)
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(checked));
+        let outcome = outcome.unwrap_or_else(|_| bail!(Internal, "the call panicked"));
+        outcome.map_err(|e| self.describe(e))
+    }
+
+    fn describe(&self, e: Error) -> Error {
+        let here = format!("{} on rank {}", self.signature, self.name(self.rank()));
+        e.context(here).with_operator(&self.signature.operation)
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.core.rank
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.core.ranks.len()
+    }
+
+    /// All other ranks, beginning with the next one, so that not all send to the same rank at once.
+    pub(super) fn peers(&self) -> impl Iterator<Item = usize> + use<> {
+        let (rank, size) = (self.rank(), self.size());
+        (1..size).map(move |step| (rank + step) % size)
+    }
+
+    /// The number of a rank in the whole job, which messages of errors have.
+    fn name(&self, rank: usize) -> usize {
+        self.core.ranks[rank]
+    }
+
+    pub(super) fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        if let Some(network) = self.core.options.network {
+            std::thread::sleep(network.message(bytes.len()));
+        }
+        let to = self.name(to);
+        self.core.transport.send(to, Channel::Collective, &self.signature, bytes, self.core.options.timeout)
+    }
+
+    /// The next message of a rank, which must have so many bytes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it belongs to another call; `Io` where the rank has ended or is late.
+    pub(super) fn receive(&self, from: usize, count: usize) -> Result<Tensor> {
+        self.receive_one_of(from, &[from], count)
+    }
+
+    /// The same where this rank waits for several, all of which an error names if they are late.
+    fn receive_one_of(&self, from: usize, pending: &[usize], count: usize) -> Result<Tensor> {
+        let mailbox = &self.core.transport.mailbox;
+        let received = mailbox.next(self.core.id, self.name(from), Channel::Collective, self.end);
+        let frame = received.map_err(|e| if e.message() == "timeout" { self.late(pending) } else { e })?;
+        self.check(from, &frame)?;
+        ensure!(
+            frame.payload.numel() == count as i64,
+            InvalidArgument,
+            "expected {count} bytes from rank {} but got {}: the tensors of the ranks have different sizes",
+            self.name(from),
+            frame.payload.numel()
+        );
+        Ok(frame.payload)
+    }
+
+    fn late(&self, pending: &[usize]) -> Error {
+        let has_sent = |rank: usize| {
+            self.core.transport.mailbox.has_message(self.core.id, self.name(rank), Channel::Collective)
+        };
+        let missing: Vec<usize> =
+            pending.iter().filter(|rank| !has_sent(**rank)).map(|rank| self.name(*rank)).collect();
+        let timeout = self.core.options.timeout;
+        error!(Io, "timeout: after {timeout:?} nothing has arrived from ranks {missing:?}")
+    }
+
+    fn check(&self, from: usize, frame: &Frame) -> Result<()> {
+        ensure!(
+            frame.signature == self.signature,
+            InvalidArgument,
+            expected = self.signature,
+            got = frame.signature,
+            "rank {} made another call, {got}: all ranks must make the same calls in the same order, with tensors of the same sizes and \
+             dtypes",
+            self.name(from)
+        );
+        Ok(())
+    }
+
+    /// The messages of all ranks, each of so many bytes, in the order of ranks; `own` stands for that of this rank.
+    pub(super) fn receive_from_all(&self, own: Tensor, count: usize) -> Result<Vec<Tensor>> {
+        let mut own = Some(own);
+        let size = self.size();
+        let mut received = Vec::with_capacity(size);
+        for rank in 0..size {
+            let pending: Vec<usize> = (rank..size).filter(|other| *other != self.rank()).collect();
+            received.push(match own.take_if(|_| rank == self.rank()) {
+                Some(own) => own,
+                None => self.receive_one_of(rank, &pending, count)?,
+            });
+        }
+        Ok(received)
+    }
+
+    /// The reduction of the messages of all ranks.
+    pub(super) fn reduce(&self, own: Tensor, dtype: ScalarType, op: ReduceOp) -> Result<Tensor> {
+        let count = own.nbytes();
+        let parts = self.receive_from_all(own, count)?;
+        let parts: Result<Vec<Tensor>> = parts.iter().map(|part| elements(part, dtype)).collect();
+        op.reduce(parts?)
+    }
+
+    /// Sends the signature to all ranks, and compares it with theirs.
+    fn compare_signatures(&self) -> Result<()> {
+        self.peers().try_for_each(|peer| self.send(peer, &[]))?;
+        let own = crate::bytes::buffer(0)?;
+        self.receive_from_all(own, 0).map(drop)
+    }
+}

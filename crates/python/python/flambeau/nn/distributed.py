@@ -1,0 +1,112 @@
+"""Data parallel training: gradients are averaged over the ranks while the backward pass runs."""
+
+from __future__ import annotations
+
+import contextlib
+
+import flambeau
+from flambeau import _flambeau
+from flambeau.nn.module import Module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+__all__ = ["DistributedDataParallel"]
+
+_MEGABYTE = 1 << 20
+
+
+class DistributedDataParallel(Module):
+    """A module whose gradients are averaged over the ranks of a group.
+
+    All ranks begin with the parameters and buffers of rank 0. `deterministic=True` adds the gradients of micro-batches (the passes under
+    `no_sync`, and the one after them) in the tree in which those of ranks are added, and divides by the number of micro-batches of all
+    ranks; the losses are not to be scaled then. If each rank has the same power of two of them, 1, 2 and 4 ranks compute the same bits for
+    one global batch. `compression` is the dtype in which gradients are sent, such as `flambeau.bfloat16`.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        *,
+        deterministic: bool = False,
+        compression: flambeau.dtype | None = None,
+    ) -> None:
+        from flambeau.distributed.groups import group_of
+
+        super().__init__()
+        if find_unused_parameters:
+            raise NotImplementedError(
+                "DistributedDataParallel: find_unused_parameters is not implemented; parameters that do not take part in the loss are not "
+                "to require gradients"
+            )
+        if device_ids is not None and list(device_ids):
+            raise ValueError(f"DistributedDataParallel: expected a module on the CPU, without device_ids, but got {device_ids}")
+        self.module, self.dim, self.broadcast_buffers = module, dim, broadcast_buffers
+        self.process_group = group_of(process_group)
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        if init_sync:
+            self._synchronize()
+        capacity = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MEGABYTE)
+        first = min(capacity, _MEGABYTE)
+        group = self.process_group._group
+        self.reducer = _flambeau._Reducer(parameters, group, capacity, first, deterministic, gradient_as_bucket_view, compression)
+        self.require_backward_grad_sync = True
+
+    def _synchronize(self) -> None:
+        """Copies parameters and buffers of rank 0, after a comparison of their names and sizes."""
+        from flambeau import distributed
+
+        group = self.process_group
+        state = [(name, value) for name, value in self.module.state_dict().items() if isinstance(value, flambeau.Tensor)]
+        found: list[Any] = [[(name, str(value.dtype), tuple(value.shape)) for name, value in state]]
+        mine = found[0]
+        distributed.broadcast_object_list(found, group=group, group_src=0)
+        if found[0] != mine:
+            different = next((pair for pair in zip(found[0], mine) if pair[0] != pair[1]), (len(found[0]), len(mine)))
+            raise RuntimeError(
+                f"DistributedDataParallel: expected the model of rank 0, which has {different[0]}, but rank {group.rank()} has {different[1]}"
+            )
+        self._broadcast([value for _, value in state])
+
+    def _broadcast(self, tensors: list[Any]) -> None:
+        group = self.process_group._group
+        for work in [group.broadcast(tensor.detach(), 0) for tensor in tensors]:
+            work.wait()
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Inside, backward passes add to the gradients of this rank alone."""
+        before = self.require_backward_grad_sync
+        self._set_sync(False)
+        try:
+            yield
+        finally:
+            self._set_sync(before)
+
+    def _set_sync(self, sync: bool) -> None:
+        self.require_backward_grad_sync = sync
+        self.reducer.set_sync(sync)
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if flambeau.is_grad_enabled():
+            self.reducer.prepare()
+            if self.require_backward_grad_sync and self.broadcast_buffers and self.training:
+                self._broadcast(list(self.module.buffers()))
+        return self.module(*inputs, **kwargs)
+
+    def __getstate__(self) -> Any:
+        raise TypeError("DistributedDataParallel: expected a model to be saved but got its wrapper; save `model.module` or its state_dict")
