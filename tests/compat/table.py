@@ -24,8 +24,8 @@ program. Every public name exists. A name that is not implemented raises NotImpl
 PARTLY = {
     "torch.amp.autocast": "converts operands on the CPU only; converted weights are not stored",
     "torch.autocast": "converts operands on the CPU only; converted weights are not stored",
-    "torch.compile": "gives back the function, which runs as it is",
-    "torch.compiler.compile": "gives back the function, which runs as it is",
+    "torch.compile": "fuses elementwise operators; options have no effect",
+    "torch.compiler.compile": "fuses elementwise operators; options have no effect",
     "torch.from_file": "reads the file; its memory is not shared",
     "torch.func.functionalize": "gives back the function, whose results are the same",
     "torch.func.vmap": "runs the function once for each slice",

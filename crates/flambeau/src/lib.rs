@@ -43,6 +43,7 @@
 //! | `linalg` (default) | Factorizations and decompositions of matrices; without it their calls are errors, and it builds in less time |
 //! | `fft` (default) | Fourier transforms, likewise |
 //! | `serde` | `Serialize` and `Deserialize` for [`Tensor`], [`ScalarType`] and [`Device`] |
+//! | `compile` | `compile(f)`: elementwise operators of a function as one loop of machine code |
 //! | `ndarray` | views of an accessor's elements as arrays of the crate `ndarray`, and conversions in both directions |
 
 /// The example of the crate's README, which runs as a test.
@@ -56,6 +57,8 @@ pub mod linalg;
 pub use flambeau_autograd as autograd;
 pub use flambeau_capi::{load_library, loaded_libraries};
 pub use flambeau_core as core;
+#[cfg(feature = "compile")]
+pub use flambeau_compile::{self as compile, compile};
 #[cfg(feature = "cuda")]
 pub use flambeau_cuda as cuda;
 pub use flambeau_distributed as distributed;

@@ -16,6 +16,7 @@
 //! | `numpy`, `dlpack`, `buffer`, `foreign` | exchange with other libraries, without a copy |
 //! | `overrides` | classes that override operators, `__flambeau_function__` |
 //! | `dispatch` | operators by their schemas, kernels in Python, and the key `Python` of classes and modes |
+//! | `compile` | functions whose elementwise operators become one loop, by the feature `compile` |
 //! | `vmap` | functions of one example applied to a batch |
 //! | `plugins` | libraries that are loaded at run time, the C interface |
 //! | `profiler` | what took how long |
@@ -33,6 +34,8 @@ mod autograd;
 mod binding;
 mod buffer;
 mod call;
+#[cfg(feature = "compile")]
+mod compile;
 mod cuda;
 mod cycles;
 mod dispatch;
@@ -84,6 +87,8 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     autograd::install(module)?;
     settings::install(module)?;
     vmap::install(module)?;
+    #[cfg(feature = "compile")]
+    compile::install(module)?;
     cuda::install(module)?;
     distributed::install(module)?;
     numpy::install(module)?;

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from . import masked as masked, random as random, signal as signal, testing as testing
     from . import func as func, multiprocessing as multiprocessing, nn as nn, ops as ops, optim as optim, profiler as profiler
     from . import quasirandom as quasirandom, sparse as sparse, utils as utils
+    from ._compile import compile as compile
     from .func import vmap as vmap  # type: ignore[no-redef]
     from .linalg._lobpcg import lobpcg as lobpcg
     from .serialization import load as load, save as save
@@ -106,6 +107,10 @@ def __getattr__(name: str) -> Any:
         from flambeau import func
 
         return func.vmap
+    if name == "compile":
+        from flambeau import _compile
+
+        return _compile.compile
     if name == "lobpcg":
         from flambeau.linalg import _lobpcg
 

@@ -32,6 +32,10 @@ fn has_key(tensor: &&Tensor) -> bool {
 
 impl BoxedKernel for PythonKey {
     fn call(&self, call: &Call<'_>) -> Result<Vec<Value>> {
+        #[cfg(feature = "compile")]
+        if flambeau_compile::is_capturing() {
+            return flambeau_compile::record(call);
+        }
         let of_mode = apply_thread_keys(DispatchKeySet::EMPTY).has(DispatchKey::Python);
         if !of_mode && !call.arguments.iter().flat_map(Value::tensors).any(|tensor| has_key(&tensor)) {
             return call.below(call.arguments);

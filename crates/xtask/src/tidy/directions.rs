@@ -22,7 +22,7 @@ struct Crate {
     everywhere: &'static [&'static str],
 }
 
-const CRATES: &[Crate] = &[CORE, OPS, VMAP, AUTOGRAD];
+const CRATES: &[Crate] = &[CORE, OPS, VMAP, AUTOGRAD, COMPILE];
 
 const CORE: Crate = Crate {
     name: "core",
@@ -37,6 +37,21 @@ const CORE: Crate = Crate {
         &["autograd_meta", "storage_lock"],
         &["storage+storage_guards+strided_view+tensor_impl"],
         &["shared_memory"],
+    ],
+    everywhere: &[],
+};
+
+const COMPILE: Crate = Crate {
+    name: "compile",
+    folder: "crates/compile/src/",
+    layers: &[
+        &["graph", "functions"],
+        &["traced_loops", "program"],
+        &["formula", "fusion", "lower"],
+        &["capture", "kernel"],
+        &["plan"],
+        &["gradient+planned", "explanation"],
+        &["compiled"],
     ],
     everywhere: &[],
 };

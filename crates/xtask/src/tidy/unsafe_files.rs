@@ -21,6 +21,8 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/capi/src/", "C calls it, and it calls functions of plug-ins"),
     ("crates/plugin/src/", "calls the C interface"),
     ("crates/python/src/plugins.rs", "makes a capsule"),
+    ("crates/compile/src/functions.rs", "machine code passes tiles by their addresses"),
+    ("crates/compile/src/kernel.rs", "calls machine code with the addresses of elements"),
     ("crates/core/src/autograd_meta.rs", "owns a trait object in a block of the thread's free list"),
     ("crates/core/src/allocator.rs", "hands out raw memory"),
     ("crates/core/src/allocator/", "free lists are threaded through the free memory itself"),

@@ -30,7 +30,7 @@ def disable(fn: Any = None, recursive: bool = True, **options: Any) -> Any:
 
 
 def compile(*args: Any, **kwargs: Any) -> Any:
-    """The function itself."""
+    """`torch.compile`."""
     from flambeau.torch.shims.top import compile as compiled
 
     return compiled(*args, **kwargs)

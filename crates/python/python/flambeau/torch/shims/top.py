@@ -27,8 +27,8 @@ has_mps = has_cuda = has_cudnn = False
 
 
 def compile(model: Any = None, **options: Any) -> Any:
-    """The model or function itself, which runs as it is; a decorator where none is given."""
-    return model if model is not None else (lambda function: function)
+    """The model or function with its elementwise operators fused, `flambeau.compile`; a decorator where none is given."""
+    return flambeau.compile(model, **options)
 
 
 def is_autocast_cpu_enabled() -> bool:
