@@ -56,9 +56,9 @@ pub mod linalg;
 
 pub use flambeau_autograd as autograd;
 pub use flambeau_capi::{load_library, loaded_libraries};
-pub use flambeau_core as core;
 #[cfg(feature = "compile")]
 pub use flambeau_compile::{self as compile, compile};
+pub use flambeau_core as core;
 #[cfg(feature = "cuda")]
 pub use flambeau_cuda as cuda;
 pub use flambeau_distributed as distributed;
