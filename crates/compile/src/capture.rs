@@ -9,7 +9,10 @@ use flambeau_core::{
     ThreadKeysGuard, bail, ensure, error,
 };
 use flambeau_ops::Tensor;
-use flambeau_ops::dispatch::{self, BoxedKernel, OperatorInfo, Value, register_fallback};
+use flambeau_ops::dispatch::{
+    self, Argument, BaseType, BoxedKernel, OperatorInfo, Type, Value, register_fallback,
+};
+
 use std::cell::{Cell, RefCell};
 use std::sync::Once;
 
@@ -178,12 +181,12 @@ impl Recorder {
         operator: &'static dyn OperatorInfo,
         arguments: &[Value],
     ) -> Result<Vec<Value>> {
-        let parameters = operator.arguments();
-        if let Some(written) = parameters.iter().find(|parameter| parameter.is_written) {
+        let parameters = operator.arguments()?;
+        if let Some(written) = parameters.iter().find(|parameter| parameter.is_written()) {
             bail!(NotImplemented, "it writes its argument {} in place", written.name);
         }
         let args: Vec<Arg> = arguments.iter().map(|value| self.arg_of(value)).collect::<Result<_>>()?;
-        let is_random = parameters.iter().any(|parameter| parameter.base.starts_with("Generator"));
+        let is_random = parameters.iter().any(|parameter| is_of(parameter, BaseType::Generator));
         let has_tensors = args.iter().any(|arg| !arg.values().is_empty());
         let why = match has_tensors && !is_random {
             true => match self.loops_of(operator, &args)? {
@@ -300,9 +303,9 @@ impl Recorder {
     fn add_call(&mut self, mut call: Call, has_tensors: bool) -> Result<Vec<Value>> {
         let mut twins = Twins::default();
         let mut values = twins.arguments(&call.args, &self.graph.values)?;
-        for (value, parameter) in values.iter_mut().zip(call.operator.arguments()) {
+        for (value, parameter) in values.iter_mut().zip(call.operator.arguments()?) {
             let is_default = matches!(value, Value::None) && !has_tensors;
-            if matches!(value, Value::Device(_)) || (is_default && parameter.base.starts_with("Device")) {
+            if matches!(value, Value::Device(_)) || (is_default && is_of(parameter, BaseType::Device)) {
                 *value = Value::Device(Device::META);
             }
         }
@@ -376,4 +379,9 @@ impl Twins {
         };
         args.iter().map(value).collect()
     }
+}
+
+/// Whether the parameter is of the type, or may be.
+fn is_of(parameter: &Argument, ty: BaseType) -> bool {
+    *parameter.ty.innermost() == Type::Base(ty)
 }

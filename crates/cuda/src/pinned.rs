@@ -131,7 +131,9 @@ impl Allocator for PinnedAllocator {
     fn memory_stats(&self) -> MemoryStats {
         let pool = pool();
         let free = pool.blocks.values().filter(|block| !block.is_live);
-        MemoryStats { cached_bytes: free.map(|block| block.bytes).sum(), ..pool.stats }
+        let mut stats = pool.stats;
+        stats.cached_bytes = free.map(|block| block.bytes).sum();
+        stats
     }
 
     fn reset_peak(&self) {
