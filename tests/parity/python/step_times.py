@@ -1,11 +1,13 @@
 """How long training steps of usual models take here and in PyTorch.
 
-    python tests/parity/python/step_times.py [--only gpt lstm] [--threads 1] [--seconds 2] [--rounds 3]
+    python tests/parity/python/step_times.py [--only gpt lstm] [--threads 1] [--seconds 2] [--rounds 3] [--rust PROGRAM]
 
 The Python that runs this needs torch and flambeau, the latter built with optimisations: after `cargo xtask bench --table ops` it is in
 `target/bench-python`, which `PYTHONPATH` then names. The models are those of `models/training.py`, in which the import lines are changed.
-In a round each library runs each model in a process of its own, twice: first in one order of the libraries and then in the other. Printed
-are the medians of all steps, and PyTorch's time over ours.
+With `--rust`, those of the example `step_times` are a third side: `cargo build --release --package flambeau --example step_times` makes
+`target/release/examples/step_times`.
+In a round each side runs each model in a process of its own, twice: first in one order of the sides and then in the other. Printed
+are the medians of all steps, and PyTorch's time over ours, from Python and from Rust.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import subprocess
 import sys
 import time
 
-LIBRARIES = ("flambeau", "torch")
+LIBRARIES = ("torch", "flambeau")
+RUST = "Rust"
 SOURCE = pathlib.Path(__file__).resolve().parent / "models" / "training.py"
 WARM_UP = 3
 
@@ -50,25 +53,27 @@ def serve(library, name, threads, seconds):
     print(json.dumps({"times": times, "loss": loss.item()}))
 
 
-def run(library, name, options):
+def run(side, name, options):
     """The times of a model in a process of its own."""
-    command = [sys.executable, __file__, "--serve", library, "--only", name]
-    command += ["--threads", str(options.threads), "--seconds", str(options.seconds)]
+    command = [options.rust] if side == RUST else [sys.executable, __file__, "--serve", side]
+    command += ["--only", name, "--threads", str(options.threads), "--seconds", str(options.seconds)]
     answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     if not math.isfinite(answer["loss"]):
-        raise SystemExit(f"{name}: the loss of {library} is {answer['loss']}")
+        raise SystemExit(f"{name}: the loss of {side} is {answer['loss']}")
     return answer["times"]
 
 
-def compare(name, options):
-    """Prints the times of a model, and returns the ratio."""
-    times = {library: [] for library in LIBRARIES}
+def compare(name, sides, options):
+    """Prints the times of a model, and returns the ratio of each of our sides."""
+    times = {side: [] for side in sides}
     for _ in range(options.rounds):
-        for library in LIBRARIES + LIBRARIES[::-1]:
-            times[library] += run(library, name, options)
-    ours, theirs = (1e3 * statistics.median(times[library]) for library in LIBRARIES)
-    print(f"{name:10} {ours:9.2f} ms {theirs:9.2f} ms {theirs / ours:6.2f}", flush=True)
-    return theirs / ours
+        for side in sides + sides[::-1]:
+            times[side] += run(side, name, options)
+    theirs, *ours = (1e3 * statistics.median(times[side]) for side in sides)
+    ratios = [theirs / mine for mine in ours]
+    columns = "".join(f" {mine:9.2f} ms {ratio:6.2f}" for mine, ratio in zip(ours, ratios, strict=True))
+    print(f"{name:10} {theirs:9.2f} ms{columns}", flush=True)
+    return ratios
 
 
 def main():
@@ -77,15 +82,18 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2.0, help="time of a process, without its warming up")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rust", metavar="PROGRAM", help="the example step_times, which is timed too")
     parser.add_argument("--serve", choices=LIBRARIES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         return serve(options.serve, options.only[0], options.threads, options.seconds)
+    sides = LIBRARIES + ((RUST,) if options.rust else ())
+    print(f"{'':10} {'PyTorch':>12} {'Python':>12} {'ratio':>6}" + (f" {'Rust':>12} {'ratio':>6}" if options.rust else ""))
     names = options.only or list(models("torch")[1])
-    print(f"{'':10} {'flambeau':>12} {'PyTorch':>12} {'ratio':>6}")
-    ratios = [compare(name, options) for name in names]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    print(f"geometric mean {mean:.2f}, smallest {min(ratios):.2f}")
+    found = [compare(name, sides, options) for name in names]
+    for side, ratios in zip(("Python", "Rust"), zip(*found, strict=True)):
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"{side}: geometric mean {mean:.2f}, smallest {min(ratios):.2f}")
     return None
 
 
