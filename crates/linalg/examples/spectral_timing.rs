@@ -25,12 +25,19 @@ fn random<T: Field<Real = f64>>(count: usize) -> Vec<T> {
     (0..count).map(|_| T::from_parts(next(), next())).collect()
 }
 
+/// The seconds that this thread has run, where Linux tells them; else those since `start`.
+fn processor_time(start: &Instant) -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split(' ').next().and_then(|first| first.parse::<f64>().ok());
+    nanoseconds.map_or(start.elapsed().as_secs_f64(), |count| count * 1e-9)
+}
+
 fn square<T: Field>(elements: &mut [T], n: usize) -> MatrixMut<'_, T> {
     MatrixMut::new(elements, n, n, n)
 }
 
 impl Selection {
-    /// Prints the shortest time of a call for `count` matrices of `n` rows, of which each call gets a copy.
+    /// Prints the mean time of calls for `count` matrices of `n` rows, of which each call gets a copy.
     fn time<T: Clone>(
         &self,
         name: &str,
@@ -41,17 +48,15 @@ impl Selection {
         if n > self.largest || !name.contains(&self.name) {
             return;
         }
-        let mut best = f64::INFINITY;
         let start = Instant::now();
+        let begin = processor_time(&start);
         let mut calls = 0;
-        while calls < 3 || (calls < 200 && start.elapsed().as_secs_f64() < 0.4) {
-            let mut copy = input.to_vec();
-            let begin = Instant::now();
-            call(&mut copy);
-            best = best.min(begin.elapsed().as_secs_f64());
+        while calls < 2 || start.elapsed().as_secs_f64() < 0.4 {
+            call(&mut input.to_vec());
             calls += 1;
         }
-        println!("{name} {count} x {n}: {:.2}", best * 1e6 / count as f64);
+        let seconds = (processor_time(&start) - begin) / f64::from(calls);
+        println!("{name} {count} x {n}: {:.2}", seconds * 1e6 / count as f64);
     }
 
     fn single<T: Field<Real = f64>>(&self, kind: &str, n: usize) {

@@ -10,10 +10,21 @@ use flambeau_gemm::scratch;
 /// The root of the sum of squares, without overflow and underflow.
 #[inline(always)]
 pub(crate) fn norm<T: Field>(x: &[T]) -> T::Real {
-    let square = dot(x, x).re();
-    // Squares that vanished do not count beside such a sum.
-    let smallest = T::Real::SAFE_MIN / (T::Real::EPSILON * T::Real::EPSILON);
-    if square >= smallest && square.is_finite() { square.sqrt() } else { scaled_norm(x) }
+    let square = sum_of_squares(x);
+    if square >= smallest_square::<T>() && square.is_finite() { square.sqrt() } else { scaled_norm(x) }
+}
+
+/// From here on, squares that vanished do not count in a sum.
+fn smallest_square<T: Field>() -> T::Real {
+    T::Real::SAFE_MIN / (T::Real::EPSILON * T::Real::EPSILON)
+}
+
+#[inline(always)]
+fn sum_of_squares<T: Field>(x: &[T]) -> T::Real {
+    if x.len() > 4 {
+        return dot(x, x).re();
+    }
+    x.iter().map(|x| x.re() * x.re() + x.im() * x.im()).sum()
 }
 
 /// The same by squares of quotients.
@@ -78,20 +89,27 @@ pub(crate) fn add_multiple<T: Field>(y: &mut [T], alpha: T, x: &[T]) {
 /// this multiple, which is real, the others become those of `v`. Returns `tau`.
 pub(crate) fn reflector<T: Field>(x: &mut [T]) -> T {
     let Some((alpha, tail)) = x.split_first_mut() else { return T::ZERO };
-    let tail_norm = norm(tail);
-    if tail_norm == T::Real::ZERO && *alpha == T::from_real(alpha.re()) {
-        return T::ZERO;
-    }
-    let smallest = T::Real::SAFE_MIN / T::Real::EPSILON;
-    let size = norm(&[T::from_real(tail_norm), *alpha]);
-    if size < smallest {
-        // Too small for quotients with all digits.
-        let up = T::Real::ONE / smallest;
-        x.iter_mut().for_each(|x| *x = x.scaled(up));
-        let tau = reflector(x);
-        x[0] = x[0].divided(up);
-        return tau;
-    }
+    let square = sum_of_squares(tail);
+    let both = square + sum_of_squares(&[*alpha]);
+    let size = if square >= smallest_square::<T>() && both.is_finite() {
+        both.sqrt()
+    } else {
+        let tail_norm = scaled_norm(tail);
+        if tail_norm == T::Real::ZERO && *alpha == T::from_real(alpha.re()) {
+            return T::ZERO;
+        }
+        let smallest = T::Real::SAFE_MIN / T::Real::EPSILON;
+        let size = norm(&[T::from_real(tail_norm), *alpha]);
+        if size < smallest {
+            // Too small for quotients with all digits.
+            let up = T::Real::ONE / smallest;
+            x.iter_mut().for_each(|x| *x = x.scaled(up));
+            let tau = reflector(x);
+            x[0] = x[0].divided(up);
+            return tau;
+        }
+        size
+    };
     let beta = -size.with_sign_of(alpha.re());
     let divisor = *alpha - T::from_real(beta);
     let tau = (T::from_real(beta) - *alpha).divided(beta);

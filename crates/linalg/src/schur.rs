@@ -5,6 +5,7 @@
 use crate::field::{Field, Real};
 use crate::matrix::MatrixMut;
 use crate::reflector::reflector;
+use crate::rotations::length;
 use crate::scaling::Failure;
 use flambeau_core::Complex;
 use flambeau_gemm::scratch;
@@ -24,7 +25,7 @@ pub(crate) fn complex<T: Field<Real = f64>>(x: T) -> Complex<f64> {
 
 /// The root with a real part that is not negative.
 fn root(z: Complex<f64>) -> Complex<f64> {
-    let size = ((z.re.abs() + z.re.hypot(z.im)) / 2.0).sqrt();
+    let size = ((z.re.abs() + length(z.re, z.im)) / 2.0).sqrt();
     match (size == 0.0, z.re >= 0.0) {
         (true, _) => Complex::new(0.0, 0.0),
         (_, true) => Complex::new(size, z.im / (2.0 * size)),
@@ -251,8 +252,8 @@ impl<T: Field<Real = f64>> Iteration<'_, T> {
         let z = first.re;
         let scale = z.abs().max(c.abs());
         let (z, c) = (z / scale, c / scale);
-        let length = z.hypot(c);
-        let (cosine, sine) = (z / length, c / length);
+        let size = length(z, c);
+        let (cosine, sine) = (z / size, c / size);
         for j in k..self.h.columns() {
             let (x, y) = (self.h.at(k, j), self.h.at(l, j));
             self.h.set(k, j, x.scaled(cosine) + y.scaled(sine));
@@ -288,7 +289,8 @@ impl<'a, T: Field<Real = f64>> Basis<'a, T> {
     const COLLECTED: usize = 16;
 
     pub(crate) fn new(matrix: Option<MatrixMut<'a, T>>) -> Self {
-        Self { matrix, waiting: Vec::new() }
+        let expected = matrix.as_ref().map_or(0, |matrix| 8 * matrix.columns());
+        Self { matrix, waiting: scratch::with_capacity(expected) }
     }
 
     fn push(&mut self, change: Change<T>) {
