@@ -1,11 +1,17 @@
-//! Times spectral decompositions of single matrices and of batches, one thread: `cargo run --release -p flambeau-linalg --example
-//! spectral_timing`.
+//! Times spectral decompositions of single matrices and of batches on one thread, in microseconds for each matrix. Arguments: the
+//! largest number of rows, and what the names of workloads contain.
+//!
+//! `cargo run --release -p flambeau-linalg --example spectral_timing 256 eigh`
 
 use flambeau_core::Complex;
-use flambeau_linalg::{
-    Failure, Field, MatrixMut, SpectralInLanes, eig, hermitian, hermitian_batch, svd, svd_batch,
-};
+use flambeau_linalg::{Field, MatrixMut, SpectralInLanes, eig, hermitian, hermitian_batch, svd, svd_batch};
 use std::time::Instant;
+
+/// Which workloads run.
+struct Selection {
+    largest: usize,
+    name: String,
+}
 
 /// Numbers between -1 and 1.
 fn random<T: Field<Real = f64>>(count: usize) -> Vec<T> {
@@ -19,64 +25,93 @@ fn random<T: Field<Real = f64>>(count: usize) -> Vec<T> {
     (0..count).map(|_| T::from_parts(next(), next())).collect()
 }
 
-/// The shortest time of a call, in microseconds.
-fn time<T: Clone>(input: &[T], mut call: impl FnMut(&mut [T])) -> f64 {
-    let mut best = f64::INFINITY;
-    let start = Instant::now();
-    let mut calls = 0;
-    while calls < 3 || (calls < 200 && start.elapsed().as_secs_f64() < 0.5) {
-        let mut copy = input.to_vec();
-        let begin = Instant::now();
-        call(&mut copy);
-        best = best.min(begin.elapsed().as_secs_f64());
-        calls += 1;
+/// The seconds that this thread has run, where Linux tells them; else those since `start`.
+fn processor_time(start: &Instant) -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split(' ').next().and_then(|first| first.parse::<f64>().ok());
+    nanoseconds.map_or(start.elapsed().as_secs_f64(), |count| count * 1e-9)
+}
+
+fn square<T: Field>(elements: &mut [T], n: usize) -> MatrixMut<'_, T> {
+    MatrixMut::new(elements, n, n, n)
+}
+
+impl Selection {
+    /// Prints the mean time of calls for `count` matrices of `n` rows, of which each call gets a copy.
+    fn time<T: Clone>(
+        &self,
+        name: &str,
+        [n, count]: [usize; 2],
+        input: &[T],
+        mut call: impl FnMut(&mut [T]),
+    ) {
+        if n > self.largest || !name.contains(&self.name) {
+            return;
+        }
+        let start = Instant::now();
+        let begin = processor_time(&start);
+        let mut calls = 0;
+        while calls < 2 || start.elapsed().as_secs_f64() < 0.4 {
+            call(&mut input.to_vec());
+            calls += 1;
+        }
+        let seconds = (processor_time(&start) - begin) / f64::from(calls);
+        println!("{name} {count} x {n}: {:.2}", seconds * 1e6 / count as f64);
     }
-    best * 1e6
+
+    fn single<T: Field<Real = f64>>(&self, kind: &str, n: usize) {
+        let a = random::<T>(n * n);
+        let (mut values, mut u, mut v) = (vec![0.0; n], a.clone(), a.clone());
+        let sizes = [n, 1];
+        self.time(&format!("eigh_{kind}"), sizes, &a, |a| {
+            assert!(hermitian(square(a, n), &mut values, true).is_ok());
+        });
+        self.time(&format!("eigvalsh_{kind}"), sizes, &a, |a| {
+            assert!(hermitian(square(a, n), &mut values, false).is_ok());
+        });
+        self.time(&format!("svd_{kind}"), sizes, &a, |a| {
+            assert!(svd(square(a, n), &mut values, Some((square(&mut u, n), square(&mut v, n)))).is_ok());
+        });
+        self.time(&format!("svdvals_{kind}"), sizes, &a, |a| {
+            assert!(svd(square(a, n), &mut values, None).is_ok());
+        });
+        let (mut values, mut vectors) = (vec![Complex::ZERO; n], vec![Complex::ZERO; n * n]);
+        self.time(&format!("eig_{kind}"), sizes, &a, |a| {
+            assert!(eig(square(a, n), &mut values, Some(square(&mut vectors, n))).is_ok());
+        });
+    }
+
+    fn batch<T: SpectralInLanes>(&self, kind: &str, n: usize) {
+        const COUNT: usize = 100;
+        let a = random::<T>(COUNT * n * n);
+        let (mut values, mut results) = (vec![0.0; COUNT * n], vec![Ok(()); COUNT]);
+        self.time(&format!("eigh_{kind}"), [n, COUNT], &a, |a| {
+            hermitian_batch(a, n, &mut values, true, &mut results);
+        });
+        let (mut u, mut v) = (a.clone(), a.clone());
+        self.time(&format!("svd_{kind}"), [n, COUNT], &a, |a| {
+            svd_batch(a, [n, n], &mut values, Some((&mut u, n, &mut v)), &mut results);
+        });
+        let (mut values, mut vectors) = (vec![Complex::ZERO; n], vec![Complex::ZERO; n * n]);
+        self.time(&format!("eig_{kind}"), [n, COUNT], &a, |a| {
+            for a in a.chunks_exact_mut(n * n) {
+                assert!(eig(square(a, n), &mut values, Some(square(&mut vectors, n))).is_ok());
+            }
+        });
+    }
 }
 
-fn single<T: Field<Real = f64>>(name: &str, n: usize) -> Result<(), Failure> {
-    let a = random::<T>(n * n);
-    let mut result = Ok(());
-    let mut values = vec![0.0; n];
-    let with = time(&a, |a| result = hermitian(MatrixMut::new(a, n, n, n), &mut values, true));
-    let without = time(&a, |a| result = hermitian(MatrixMut::new(a, n, n, n), &mut values, false));
-    println!("{name} {n}: eigh {with:.0} us, eigvalsh {without:.0} us");
-    let (mut u, mut v) = (a.clone(), a.clone());
-    let with = time(&a, |a| {
-        let vectors = (MatrixMut::new(&mut u, n, n, n), MatrixMut::new(&mut v, n, n, n));
-        result = svd(MatrixMut::new(a, n, n, n), &mut values, Some(vectors));
-    });
-    let without = time(&a, |a| result = svd(MatrixMut::new(a, n, n, n), &mut values, None));
-    println!("{name} {n}: svd {with:.0} us, svdvals {without:.0} us");
-    let (mut values, mut vectors) = (vec![Complex::ZERO; n], vec![Complex::ZERO; n * n]);
-    let with = time(&a, |a| {
-        let vectors = MatrixMut::new(&mut vectors, n, n, n);
-        result = eig(MatrixMut::new(a, n, n, n), &mut values, Some(vectors));
-    });
-    println!("{name} {n}: eig {with:.0} us");
-    result
-}
-
-fn batch<T: SpectralInLanes>(name: &str, n: usize) {
-    const COUNT: usize = 100;
-    let a = random::<T>(COUNT * n * n);
-    let (mut values, mut results) = (vec![0.0; COUNT * n], vec![Ok(()); COUNT]);
-    let eigh = time(&a, |a| hermitian_batch(a, n, &mut values, true, &mut results)) / COUNT as f64;
-    let (mut u, mut v) = (a.clone(), a.clone());
-    let svd = time(&a, |a| svd_batch(a, [n, n], &mut values, Some((&mut u, n, &mut v)), &mut results));
-    println!("{name} batch of {n}: eigh {eigh:.2} us, svd {:.2} us each", svd / COUNT as f64);
-}
-
-fn main() -> Result<(), Failure> {
+fn main() {
     flambeau_parallel::set_num_threads(1);
-    let largest = std::env::args().nth(1).and_then(|x| x.parse().ok()).unwrap_or(1000);
-    for n in [8, 11, 16, 24, 32] {
-        batch::<f64>("f64", n);
-        batch::<Complex<f64>>("complex128", n);
+    let mut arguments = std::env::args().skip(1);
+    let largest = arguments.next().and_then(|x| x.parse().ok()).unwrap_or(256);
+    let selection = Selection { largest, name: arguments.next().unwrap_or_default() };
+    for n in [4, 8, 10, 11, 12, 14, 16, 24, 32] {
+        selection.batch::<f64>("f64", n);
+        selection.batch::<Complex<f64>>("c128", n);
     }
-    for n in [64, 256, 1000].into_iter().filter(|n| *n <= largest) {
-        single::<f64>("f64", n)?;
-        single::<Complex<f64>>("complex128", n)?;
+    for n in [64, 256, 1000] {
+        selection.single::<f64>("f64", n);
+        selection.single::<Complex<f64>>("c128", n);
     }
-    Ok(())
 }

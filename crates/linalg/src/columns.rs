@@ -60,7 +60,7 @@ impl<'a, T: Field> Columns<'a, T> {
 
 /// Whole vectors of the columns, and the rest of their rows.
 #[inline(always)]
-fn in_lanes<'a, T>(columns: [&'a [T]; WIDTH], length: usize) -> [(&'a [[T; LANES]], &'a [T]); WIDTH] {
+fn in_lanes<T>(columns: [&[T]; WIDTH], length: usize) -> [(&[[T; LANES]], &[T]); WIDTH] {
     columns.map(|column| column[..length].as_chunks::<LANES>())
 }
 

@@ -7,6 +7,7 @@
 pub(crate) mod deflation;
 pub(crate) mod eigen;
 pub(crate) mod secular;
+pub(crate) mod singular;
 
 /// Rows up to which a matrix is not cut: QR iteration is faster.
 pub(crate) const LEAF: usize = 32;

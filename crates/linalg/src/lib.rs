@@ -18,12 +18,14 @@ mod readme {}
 mod balance;
 mod batch;
 mod bidiagonal;
+mod bidiagonalize;
 mod cholesky;
 mod columns;
 mod divide;
 mod eig;
 mod field;
 mod hermitian;
+mod hessenberg;
 mod lanes;
 mod ldl;
 mod lu;

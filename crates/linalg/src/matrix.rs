@@ -282,6 +282,9 @@ impl<'a, T: Field> MatrixMut<'a, T> {
 
     /// Sets all elements to one value.
     pub fn fill(&mut self, value: T) {
+        if self.is_column_major() {
+            return (0..self.sizes[1]).for_each(|column| self.column(column).fill(value));
+        }
         for column in 0..self.sizes[1] {
             for row in 0..self.sizes[0] {
                 self.set(row, column, value);
@@ -292,6 +295,10 @@ impl<'a, T: Field> MatrixMut<'a, T> {
     /// Copies a matrix of the same sizes.
     pub fn copy_from(&mut self, from: &Matrix<'_, T>) {
         assert!(self.sizes == from.sizes, "a copy of {:?} to {:?}", from.sizes, self.sizes);
+        if self.is_column_major() && from.strides[0] == 1 && !from.conjugated {
+            return (0..self.sizes[1])
+                .for_each(|column| self.column(column).copy_from_slice(from.column(column)));
+        }
         for column in 0..self.sizes[1] {
             for row in 0..self.sizes[0] {
                 self.set(row, column, from.at(row, column));

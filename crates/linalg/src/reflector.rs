@@ -8,17 +8,33 @@ use crate::matrix::{Matrix, MatrixMut};
 use flambeau_gemm::scratch;
 
 /// The root of the sum of squares, without overflow and underflow.
+#[inline(always)]
 pub(crate) fn norm<T: Field>(x: &[T]) -> T::Real {
+    let square = sum_of_squares(x);
+    if square >= smallest_square::<T>() && square.is_finite() { square.sqrt() } else { scaled_norm(x) }
+}
+
+/// From here on, squares that vanished do not count in a sum.
+fn smallest_square<T: Field>() -> T::Real {
+    T::Real::SAFE_MIN / (T::Real::EPSILON * T::Real::EPSILON)
+}
+
+#[inline(always)]
+fn sum_of_squares<T: Field>(x: &[T]) -> T::Real {
+    if x.len() > 4 {
+        return dot(x, x).re();
+    }
+    x.iter().map(|x| x.re() * x.re() + x.im() * x.im()).sum()
+}
+
+/// The same by squares of quotients.
+#[cold]
+fn scaled_norm<T: Field>(x: &[T]) -> T::Real {
     let larger = |a: T::Real, b: T::Real| if b > a || b.is_nan() { b } else { a };
     let parts = |x: &T| larger(x.re().magnitude(), x.im().magnitude());
     let largest = x.iter().map(parts).fold(T::Real::ZERO, larger);
     if largest == T::Real::ZERO || !largest.is_finite() {
         return largest;
-    }
-    // The fourth root of the smallest number: squares of such numbers are far from both ends of the range.
-    let small = T::Real::SAFE_MIN.sqrt().sqrt();
-    if largest >= small && largest <= T::Real::ONE / small {
-        return dot(x, x).re().sqrt();
     }
     let square = |x: &T| {
         let x = x.divided(largest);
@@ -73,20 +89,27 @@ pub(crate) fn add_multiple<T: Field>(y: &mut [T], alpha: T, x: &[T]) {
 /// this multiple, which is real, the others become those of `v`. Returns `tau`.
 pub(crate) fn reflector<T: Field>(x: &mut [T]) -> T {
     let Some((alpha, tail)) = x.split_first_mut() else { return T::ZERO };
-    let tail_norm = norm(tail);
-    if tail_norm == T::Real::ZERO && *alpha == T::from_real(alpha.re()) {
-        return T::ZERO;
-    }
-    let smallest = T::Real::SAFE_MIN / T::Real::EPSILON;
-    let size = norm(&[T::from_real(tail_norm), *alpha]);
-    if size < smallest {
-        // Too small for quotients with all digits.
-        let up = T::Real::ONE / smallest;
-        x.iter_mut().for_each(|x| *x = x.scaled(up));
-        let tau = reflector(x);
-        x[0] = x[0].divided(up);
-        return tau;
-    }
+    let square = sum_of_squares(tail);
+    let both = square + sum_of_squares(&[*alpha]);
+    let size = if square >= smallest_square::<T>() && both.is_finite() {
+        both.sqrt()
+    } else {
+        let tail_norm = scaled_norm(tail);
+        if tail_norm == T::Real::ZERO && *alpha == T::from_real(alpha.re()) {
+            return T::ZERO;
+        }
+        let smallest = T::Real::SAFE_MIN / T::Real::EPSILON;
+        let size = norm(&[T::from_real(tail_norm), *alpha]);
+        if size < smallest {
+            // Too small for quotients with all digits.
+            let up = T::Real::ONE / smallest;
+            x.iter_mut().for_each(|x| *x = x.scaled(up));
+            let tau = reflector(x);
+            x[0] = x[0].divided(up);
+            return tau;
+        }
+        size
+    };
     let beta = -size.with_sign_of(alpha.re());
     let divisor = *alpha - T::from_real(beta);
     let tau = (T::from_real(beta) - *alpha).divided(beta);
@@ -119,7 +142,7 @@ impl<T: Field> Block<T> {
         block
     }
 
-    /// `T[..i, i] = -tau_i T[..i, ..i] V[.., ..i]' v_i`, column by column.
+    /// `T[..i, i] = -tau_i T[..i, ..i] V[.., ..i]' v_i`, column by column, of a factor that is 0.
     fn make_factor(&mut self, tau: &[T]) {
         let (rows, count) = (self.rows, self.count);
         let mut products = scratch::filled(T::ZERO, count * count);
@@ -131,11 +154,11 @@ impl<T: Field> Block<T> {
             T::Real::ZERO,
         );
         for i in 0..count {
-            self.t[i * count + i] = tau[i];
-            for row in 0..i {
-                let sum: T = (row..i).map(|k| self.t[k * count + row] * products[i * count + k]).sum();
-                self.t[i * count + row] = -tau[i] * sum;
+            let (before, column) = self.t.split_at_mut(i * count);
+            for (k, factor) in before.chunks_exact(count).enumerate() {
+                add_multiple(&mut column[..=k], -tau[i] * products[i * count + k], &factor[..=k]);
             }
+            column[i] = tau[i];
         }
     }
 

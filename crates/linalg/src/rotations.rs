@@ -154,9 +154,19 @@ pub(crate) fn rotation_of(f: f64, g: f64) -> [f64; 3] {
     if f == 0.0 {
         return [0.0, 1f64.copysign(g), g.abs()];
     }
-    let r = f.hypot(g).copysign(f);
+    let r = length(f, g).copysign(f);
     [f / r, g / r, r]
 }
+
+/// The root of the sum of squares. `hypot` takes several times as long, and is needed only near the ends of the range.
+#[inline(always)]
+pub(crate) fn length(f: f64, g: f64) -> f64 {
+    let square = f * f + g * g;
+    if SQUARES.contains(&square) { square.sqrt() } else { f.hypot(g) }
+}
+
+/// Sums of squares of which no part that counts has lost digits.
+const SQUARES: std::ops::RangeInclusive<f64> = 1e-270..=1e300;
 
 /// The numbers of `0..values.len()` in the order of the values, equal ones as they were.
 pub(crate) fn order_of(values: &[f64], descending: bool) -> Vec<usize> {

@@ -1,7 +1,7 @@
 //! Eigenvalues of symmetric tridiagonal matrices by implicit QL or QR with Wilkinson's shift.
 
 use crate::field::Field;
-use crate::rotations::Rotations;
+use crate::rotations::{Rotations, length};
 use crate::scaling::Failure;
 
 /// Sweeps for each eigenvalue after which the iteration is given up.
@@ -74,13 +74,13 @@ fn sweep<T: Field<Real = f64>>(d: &mut [f64], e: &mut [f64], part: Part, rotatio
     let last = part.high - part.low;
     let (first, second) = (part.row(0), part.row(1));
     let half = (d[second] - d[first]) / (2.0 * e[part.between(0)]);
-    let root = half.hypot(1.0).copysign(half);
+    let root = length(half, 1.0).copysign(half);
     let mut g = d[part.row(last)] - d[first] + e[part.between(0)] / (half + root);
     let (mut s, mut c, mut p) = (1.0, 1.0, 0.0);
     for i in (0..last).rev() {
         let (row, next) = (part.row(i), part.row(i + 1));
         let (f, b) = (s * e[part.between(i)], c * e[part.between(i)]);
-        let r = f.hypot(g);
+        let r = length(f, g);
         if i + 1 < last {
             e[part.between(i + 1)] = r;
         }

@@ -16,7 +16,7 @@ use flambeau_gemm::scratch;
 use flambeau_vectorized::with_processor_vectors;
 
 /// Differences that count as rounding errors, in those of the largest number.
-const TOLERANCE: f64 = 8.0 * f64::EPSILON / 2.0;
+pub(super) const TOLERANCE: f64 = 8.0 * f64::EPSILON / 2.0;
 
 /// A part of a tridiagonal matrix, and its eigenvectors.
 pub(crate) struct Part<'a> {
@@ -107,7 +107,7 @@ impl Joint {
     /// Joins two parts with the element `joint` beside their diagonals. Rotates vectors where poles are equal.
     fn new(part: &mut Part<'_>, cut: usize, joint: f64) -> Self {
         let d = &mut *part.d;
-        let scale = power_of_two(d.iter().fold(joint.abs(), |largest: f64, d| largest.max(d.abs())));
+        let scale = power_of_two(largest(d).max(joint.abs()));
         d.iter_mut().for_each(|d| *d /= scale);
         let root = (joint.abs() / scale).sqrt();
         let [first, last] = &mut part.ends;
@@ -116,7 +116,6 @@ impl Joint {
         let mut weights = scratch::collect(above.chain(below));
         first[cut..].fill(0.0);
         last[..cut].fill(0.0);
-        let largest = |x: &[f64]| x.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
         let (length, largest_weight) = (std::f64::consts::SQRT_2 * root, largest(&weights));
         let tolerance = TOLERANCE * largest(d).max(length * largest_weight);
         // A weight that is left out changes the matrix by its product with the others.
@@ -158,6 +157,11 @@ impl Joint {
         part.d.iter_mut().for_each(|d| *d *= self.scale);
         Ok(())
     }
+}
+
+/// The largest magnitude.
+pub(super) fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |largest, value| value.abs().max(largest))
 }
 
 /// The vectors of the secular equation, with rows as in `grouping`, if there is one; and the products of `ends` and the vectors.

@@ -10,8 +10,10 @@ use flambeau_gemm::scratch;
 use flambeau_parallel::for_each_task;
 use flambeau_vectorized::with_processor_vectors;
 
-/// Evaluations after which a root is given up. Each that does not interpolate shortens the interval.
+/// Evaluations after which a root is given up, more than bisection needs.
 const EVALUATIONS: usize = 200;
+/// Evaluations after which an interval is only bisected: three to five suffice.
+const INTERPOLATIONS: usize = 30;
 /// Roots, or weights, that a thread computes at a time.
 const CHUNK: usize = 64;
 /// Half of the distance from 1 to the next number.
@@ -206,7 +208,7 @@ impl Equation<'_> {
     fn iterate(&self, gap: &Gap, distances: &[f64], x: f64, interval: &mut Interval) -> Option<f64> {
         let mut x = if interval.contains(x) { x } else { interval.middle() };
         let (mut fitted, mut before) = (false, f64::INFINITY);
-        for _ in 0..EVALUATIONS {
+        for count in 0..EVALUATIONS {
             let sums = self.sums(distances, gap.left, x);
             let value = sums.value();
             if sums.is_zero(x) {
@@ -215,14 +217,11 @@ impl Equation<'_> {
             *(if value < 0.0 { &mut interval.low } else { &mut interval.high }) = x;
             fitted ^= value.abs() > 0.1 * before;
             before = value.abs();
-            let mut next = gap.next(x, &sums, fitted);
-            if !interval.contains(next) {
-                next = interval.middle();
-            }
-            if next == x || interval.is_tight() {
+            let next = gap.next(x, &sums, fitted);
+            if (next - x).abs() <= UNIT * x.abs() || interval.is_tight() {
                 return Some(x);
             }
-            x = next;
+            x = if count < INTERPOLATIONS && interval.contains(next) { next } else { interval.middle() };
         }
         None
     }
