@@ -245,7 +245,7 @@ def test_a_jacobian_of_what_writes_in_place():
         y[1].copy_(x.flip(0))
         y[:, 0] += x[0].exp()
         z = x.clone()
-        z.mul_(z).t_()
+        z.mul_(x).t_()
         return fb.cat([y.view(-1), z, y.t()[1]])
 
     close(jacfwd(f)(x), rowed(f, x, 11))
