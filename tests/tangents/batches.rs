@@ -6,14 +6,6 @@ use flambeau_ops::batched::{Level, LevelGuard, Randomness, wrap};
 use flambeau_ops::ops::{select_int, stack};
 use flambeau_vmap::out_of_level;
 
-/// Operators whose tangents or gradients cannot be batched, each with the reason.
-const REFUSED: &[(&str, &str)] = &[];
-
-/// The rows, without those that are refused.
-fn batched_rows() -> Vec<Row> {
-    marked(marked_as_gradients(Check::Gradients), REFUSED)
-}
-
 /// Two batches as one, at a level.
 fn batch(one: &[Tensor], other: &[Tensor], level: Level) -> Result<Vec<Tensor>> {
     let both = |(one, other): (&Tensor, &Tensor)| wrap(&stack(&[one.clone(), other.clone()], 0)?, 0, level);
@@ -85,10 +77,12 @@ fn of_gradients(op: &dyn OperatorInfo, args: &[Arg], layout: Option<Layout>) -> 
 
 #[test]
 fn a_batch_of_tangents_gives_what_each_gives() {
-    each_sample(&batched_rows(), FIRST_ORDER, |op, args, layout| Some(of_tangents(op, args, layout)));
+    let rows = marked_as_gradients(Check::Gradients);
+    each_sample(&rows, FIRST_ORDER, |op, args, layout| Some(of_tangents(op, args, layout)));
 }
 
 #[test]
 fn a_batch_of_gradients_gives_what_each_gives() {
-    each_sample(&batched_rows(), FIRST_ORDER, |op, args, layout| Some(of_gradients(op, args, layout)));
+    let rows = marked_as_gradients(Check::Gradients);
+    each_sample(&rows, FIRST_ORDER, |op, args, layout| Some(of_gradients(op, args, layout)));
 }

@@ -161,3 +161,15 @@ pub(crate) fn zeros(tensor: &Tensor, like: &Tensor) -> Result<Tensor> {
     sizes.extend(tensor.sizes());
     rewrap(&ops::new_zeros(tensor, &sizes, None, None, None, None)?, &wrappers)
 }
+
+/// `f` of each example, one after the other.
+pub(crate) fn each(tensor: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let (whole, wrappers) = with_batches_in_front(tensor)?;
+    let (batches, sizes) = whole.sizes().split_at(wrappers.len());
+    let count: i64 = batches.iter().product();
+    ensure!(count > 0, Autograd, "vmap: the sizes of a gradient are not known, since there are no examples");
+    let flat = ops::reshape(&whole, &[&[count], sizes].concat())?;
+    let results = (0..count).map(|at| f(&ops::select_int(&flat, 0, at)?)).collect::<Result<Vec<_>>>()?;
+    let stacked = ops::stack(&results, 0)?;
+    rewrap(&ops::reshape(&stacked, &[batches, &stacked.sizes()[1..]].concat())?, &wrappers)
+}

@@ -4,6 +4,7 @@ use crate::alias;
 use flambeau_core::{
     Device, DispatchKey, DispatchKeySet, Geometry, Result, Scalar, ScalarType, Storage, TensorImpl,
 };
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 
 /// An uninitialised tensor, row-major.
@@ -32,8 +33,11 @@ fn from_bytes_like(like: &Tensor, bytes: &[u8]) -> Result<Tensor> {
     Ok(Tensor::from_impl(TensorImpl::new(Storage::from_bytes(bytes)?, geometry, like.dtype())?))
 }
 
-/// A tensor of zeros, with the dtype and device of `like`.
+/// A tensor of zeros, with the dtype and device of `like`; batched as `like` is, so that it can be written with its values.
 pub(crate) fn zeros(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
+    if is_batched(like) {
+        return ops::new_zeros(like, sizes, None, None, None, None);
+    }
     let made = empty(sizes, like.dtype(), like.device())?;
     ops::fill__scalar(&made, Scalar::Int(0))?;
     Ok(made)
@@ -59,7 +63,7 @@ fn has_one_element_on_cpu(tensor: &Tensor) -> bool {
 
 /// A copy of `tensor` with elements of type `dtype`.
 pub(crate) fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
-    if alias::is_wrapper(tensor) {
+    if alias::is_wrapper(tensor) || is_batched(tensor) {
         return ops::_to_copy(tensor, Some(dtype), None, None, None, false, None);
     }
     let made = empty(tensor.sizes(), dtype, tensor.device())?;

@@ -3,7 +3,6 @@
 
 use crate::batched::below;
 use crate::grad_mode::no_grad;
-use crate::graph::dual_level::is_dual_level_open;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, Owned, new_node};
 use crate::graph::operator::{Backward, SECOND_TIME};
@@ -183,7 +182,8 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
     let sparse = inputs.iter().find(|input| input.layout() != Layout::Strided && input.requires_grad());
     refuse_layout(function.name(), "an input that requires a gradient", sparse.copied())?;
     let recording = record::any_requires_grad(inputs.iter().copied());
-    let dual = is_dual_level_open() && inputs.iter().any(|input| is_dual(input));
+    // Below forward mode the caller sets the tangents of the outputs; inputs that are saved keep theirs.
+    let dual = !tangents::is_below() && inputs.iter().any(|input| is_dual(input));
     let edges = if recording { record::edges_of_all(inputs)? } else { Edges::new() };
     let inputs: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
     let mut cx = ForwardContext {

@@ -76,6 +76,7 @@ def test_operators_of_a_plug_in_have_what_all_have(cube: pathlib.Path) -> None:
     with fb.profiler.profile() as prof:
         op(x)
     assert "c_plugin::cube" in {average.key for average in prof.key_averages()}
+    assert fb.autograd.functional.hvp(lambda x: op(x).sum(), x, fb.ones_like(x))[1].tolist() == (6 * x).tolist()
     before = fb._flambeau._vmap_loops().get("c_plugin::cube", 0)
     with pytest.warns(UserWarning, match="batching rule for c_plugin::cube"):
         gradients = fb.func.vmap(fb.func.grad(lambda x: op(x).sum()))(x)

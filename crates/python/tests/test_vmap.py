@@ -245,7 +245,7 @@ def test_a_jacobian_of_what_writes_in_place():
         y[1].copy_(x.flip(0))
         y[:, 0] += x[0].exp()
         z = x.clone()
-        z.mul_(z).t_()
+        z.mul_(x).t_()
         return fb.cat([y.view(-1), z, y.t()[1]])
 
     close(jacfwd(f)(x), rowed(f, x, 11))
@@ -465,7 +465,7 @@ def test_what_a_batched_tensor_holds():
         return both
 
     vmap(vmap(f, in_dims=(None, 0)), in_dims=(0, None))(x, y)
-    assert shapes == [(2, 4, 3), (4, 3), (4, 3)] or shapes == [(4, 2, 3), (4, 3), (4, 3)]
+    assert shapes == [(2, 4, 3), (4, 3), (4, 3)]
 
 
 def test_printing():

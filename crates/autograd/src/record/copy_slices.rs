@@ -2,11 +2,13 @@
 //! elements of the view, and passes the gradients of the other elements on.
 #![expect(unsafe_code, reason = "promises that its node begins with the header")]
 
+use crate::batched;
 use crate::factory;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, Owned, new_node};
 use crate::variable::as_strided::in_parts;
 use flambeau_core::{Geometry, Result, ensure};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
 
@@ -35,8 +37,13 @@ impl CopySlices {
     /// A copy of the base's gradient, and the part of the copy that corresponds to the view.
     fn copy_and_slice(&self, grad: &Tensor) -> Result<(Tensor, Tensor)> {
         let base = &self.base;
-        let copy = factory::empty_strided(base.sizes(), base.strides(), grad.dtype(), grad.device())?;
-        ops::copy_(&copy, grad, false)?;
+        let copy = if is_batched(grad) {
+            batched::copy_strided(grad, base.strides())?
+        } else {
+            let copy = factory::empty_strided(base.sizes(), base.strides(), grad.dtype(), grad.device())?;
+            ops::copy_(&copy, grad, false)?;
+            copy
+        };
         // The view may count the parts of complex numbers, or the base may.
         let (memory, view, start) = match (grad.is_complex(), self.view_is_complex) {
             (true, false) => (ops::view_as_real(&copy)?, self.view.clone(), 2 * base.storage_offset()),
@@ -50,7 +57,7 @@ impl CopySlices {
             "CopySlices: expected a view that begins inside its base but it begins {} elements before it",
             -offset
         );
-        let slice = ops::as_strided(&memory, view.sizes(), view.strides(), Some(offset))?;
+        let slice = batched::as_strided(&memory, view.sizes(), view.strides(), offset)?;
         let slice =
             if self.view_is_complex && !grad.is_complex() { ops::view_as_complex(&slice)? } else { slice };
         Ok((copy, slice))

@@ -1,10 +1,11 @@
 //! The node of `as_strided`, and its derivative formula.
 
-use crate::factory;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::Context;
 use crate::graph::operator::Backward;
+use crate::{batched, factory};
 use flambeau_core::{DimVec, Geometry, MemoryFormat, Result, Scalar, ScalarType, shape};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
 
@@ -53,6 +54,9 @@ impl Backward for AsStrided {
 /// Allocates memory that covers both. The gradient is summed over dimensions that repeat an element (stride 0), copied to this memory
 /// with the strides of the view, and read with the strides of the base.
 pub(crate) fn scatter_strided(grad: &Tensor, base: &Geometry, view: &Geometry) -> Result<Tensor> {
+    if is_batched(grad) {
+        return batched::each(grad, |grad| scatter_strided(grad, base, view));
+    }
     let (grad, view) = sum_repeated(grad, view)?;
     let start = base.storage_offset().min(view.storage_offset());
     let end = |g: &Geometry| -> Result<i64> {

@@ -5,7 +5,9 @@ use super::meta::{Variable, add_autograd_key, variable, variable_or_init};
 use super::view;
 use crate::graph::dual_level::{Slot, is_dual_level_open};
 use crate::{alias, batched, factory};
-use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, bail, ensure, shape};
+use flambeau_core::{
+    DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, apply_thread_keys, bail, ensure, shape,
+};
 use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 use std::sync::Arc;
@@ -13,6 +15,12 @@ use std::sync::Arc;
 /// Until the guard is dropped, calls on this thread skip the dispatch key `ForwardGrad`, and propagate no tangents.
 pub(crate) fn below() -> ThreadKeysGuard {
     ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ForwardGrad))
+}
+
+/// Whether a guard of [`below`] exists on this thread, or no level is open: calls propagate no tangents.
+pub(crate) fn is_below() -> bool {
+    let key = DispatchKey::ForwardGrad;
+    !is_dual_level_open() || !apply_thread_keys(DispatchKeySet::of(key)).has(key)
 }
 
 fn own_slot(variable: &Variable) -> Option<Arc<Slot>> {

@@ -6,12 +6,13 @@ use flambeau_core::{MemoryFormat, Result, ScalarType};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
-/// Operators with results that depend on some of the operands only, all of which have the same sizes.
+/// Operators with results that depend on some of the operands only, so that each has to have the batch.
 const SAME_SIZES: &[&str] = &["_prelu_kernel_backward", "rrelu_with_noise_backward"];
 
 pub(crate) fn call(batch: &Batch<'_>) -> Result<Vec<Value>> {
     if SAME_SIZES.contains(&batch.operator.name()) {
-        return batch.wrap_all(batch.call(&batch.with_tensors(|tensor| batch.full(tensor))?)?);
+        let rank = batch.tensors().map(Tensor::dim).max().unwrap_or(0);
+        return batch.wrap_all(batch.call(&batch.with_tensors(|tensor| full_rank(batch, tensor, rank))?)?);
     }
     if batch.operator.name() == "log_sigmoid_backward" {
         // Its buffer may have no elements.
@@ -52,6 +53,13 @@ pub(crate) fn with_rank(batch: &Batch<'_>, tensor: &Tensor, rank: usize) -> Resu
         }
         (value, _) => Ok(value),
     }
+}
+
+/// The same, expanded where it is not batched.
+fn full_rank(batch: &Batch<'_>, tensor: &Tensor, rank: usize) -> Result<Tensor> {
+    let mut sizes = batch.sizes(&vec![1; rank.saturating_sub(tensor.dim())]);
+    sizes.extend(tensor.sizes());
+    ops::reshape(&batch.full(tensor)?, &sizes)
 }
 
 fn operand(batch: &Batch<'_>, tensor: &Tensor, rank: usize, promoted: Option<ScalarType>) -> Result<Tensor> {

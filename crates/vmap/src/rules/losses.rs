@@ -1,7 +1,7 @@
 //! Losses of elements: they are computed without reduction, and then reduced for each example.
 
 use crate::batch::{Batch, one, results};
-use crate::kinds::pointwise::aligned;
+use crate::kinds::pointwise::{aligned, with_rank};
 use crate::kinds::{loops, reduction};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
@@ -49,9 +49,9 @@ pub(super) fn backward(batch: &Batch<'_>) -> Result<Vec<Value>> {
     batch.wrap_all(batch.call(&arguments)?)
 }
 
-/// The gradient of a sum or mean of elements of `sizes`, for each of them.
+/// The gradient of a sum or mean of elements of `sizes`, for each of them. It may have dimensions that broadcast.
 pub(super) fn spread(batch: &Batch<'_>, grad: &Tensor, sizes: &[i64], is_mean: bool) -> Result<Tensor> {
-    let grad = ops::reshape(&batch.full(grad)?, &batch.sizes(&vec![1; sizes.len()]))?;
+    let grad = with_rank(batch, grad, sizes.len())?;
     let grad = match is_mean {
         true => ops::mul_scalar(&grad, reduction::share(sizes.iter().product()))?,
         false => grad,

@@ -88,8 +88,7 @@ def kernel(overload: Any, backward: Callable[..., Any], setup_context: Callable[
         flat, spec = _flat(args)
         if not (flambeau.is_grad_enabled() and _requires_grad(flat)):
             return _flambeau._call_below_autograd(overload._op, args, kwargs)
-        # Tangents are the business of forward mode, which comes before.
-        flat = [_flambeau._unpack_dual(value)[0] if isinstance(value, Tensor) else value for value in flat]
+        # Forward mode comes before, and sets the tangents of the results. What is saved here keeps its own, for the backward pass.
         call = _Call(kwargs, spec)
         outputs = Recorded.apply(call, *flat)
         returned = _nested(outputs, call.returned)
