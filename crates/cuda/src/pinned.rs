@@ -130,8 +130,10 @@ impl Allocator for PinnedAllocator {
 
     fn memory_stats(&self) -> MemoryStats {
         let pool = pool();
+        let mut stats = pool.stats;
         let free = pool.blocks.values().filter(|block| !block.is_live);
-        MemoryStats { cached_bytes: free.map(|block| block.bytes).sum(), ..pool.stats }
+        stats.cached_bytes = free.map(|block| block.bytes).sum();
+        stats
     }
 
     fn reset_peak(&self) {
