@@ -130,8 +130,8 @@ impl Allocator for PinnedAllocator {
 
     fn memory_stats(&self) -> MemoryStats {
         let pool = pool();
-        let free = pool.blocks.values().filter(|block| !block.is_live);
         let mut stats = pool.stats;
+        let free = pool.blocks.values().filter(|block| !block.is_live);
         stats.cached_bytes = free.map(|block| block.bytes).sum();
         stats
     }

@@ -4,7 +4,7 @@
 //! of an image. A transposed convolution makes an image of a map, as does the gradient of the input. So three functions serve all.
 
 use super::products::{Batch, Product};
-use super::{computing_type, dense, dense_as, empty, meta, number_name_of, program, structured};
+use super::{computing_type, dense, dense_as, empty, meta, name_of, program, structured};
 use crate::launch::{Arguments, Grid, guarded};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::native::nn::convolution;
@@ -97,7 +97,7 @@ impl Conv {
         if to.numel() == 0 {
             return Ok(());
         }
-        let dtype = number_name_of(NAME, to.dtype())?;
+        let dtype = name_of(NAME, to.dtype())?;
         let is_short = to.numel() <= i64::from(i32::MAX);
         let position = if is_short { "uint32" } else { "uint64" };
         let definitions = format!("typedef {dtype} T;\n#define POSITION {position}\n{flag}");

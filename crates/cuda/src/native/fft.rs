@@ -179,3 +179,20 @@ pub(super) fn programs() -> Vec<(String, String)> {
     });
     each.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::factors;
+
+    #[test]
+    fn factors_multiply_to_the_length() {
+        assert_eq!(factors(1), (vec![], 1));
+        assert_eq!(factors(96), (vec![4, 4, 2, 3], 1));
+        assert_eq!(factors(61), (vec![61], 1));
+        assert_eq!(factors(2 * 67), (vec![2], 67));
+        for n in 1..3000 {
+            let (radices, rest) = factors(n);
+            assert_eq!(radices.iter().product::<i64>() * rest, n);
+        }
+    }
+}

@@ -72,13 +72,16 @@ fn mean(self_: &Tensor, dim: Option<&[i64]>, _: bool, _: Option<ScalarType>, out
     let reduction = Reduction::new("mean", self_, dim)?;
     let count = reduction.count;
     if count == 0 {
-        return ops::fill__scalar(out, Scalar::Float(f64::NAN));
+        let nan = f64::NAN;
+        let none = if out.is_complex() { Scalar::Complex(nan, nan) } else { Scalar::Float(nan) };
+        return ops::fill__scalar(out, none);
     }
     reduction.run("Sum", [Some(out), None], count as f64)
 }
 
 /// The sum over no dimension is over all.
 fn nansum(self_: &Tensor, dim: Option<&[i64]>, _: bool, _: Option<ScalarType>, out: &Tensor) -> Result<()> {
+    ensure!(!self_.is_complex(), NotImplemented("nansum", "self"), "nansum does not support complex inputs");
     let fold = if self_.is_floating_point() { "NanSum" } else { "Sum" };
     Reduction::new("nansum", self_, dim)?.run(fold, [Some(out), None], 1.0)
 }

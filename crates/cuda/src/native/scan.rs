@@ -129,7 +129,7 @@ fn linear_recurrence(
         let n = input.sizes().get(d).copied().unwrap_or(1);
         let inner: i64 = input.sizes().iter().skip(d + 1).product();
         let rows = input.numel() / n;
-        let name = name_of(NAME, kernel)?;
+        let name = number_name_of(NAME, kernel)?;
         guarded(NAME, &[&factor, &input], &[&out], |gpu| {
             let source = || program(&format!("typedef {name} T;\n#define RECURRENCE\n"), &[SOURCE]);
             let function = gpu.function(&format!("recurrence {name}"), source)?;
