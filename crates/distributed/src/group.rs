@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a call may take by default. PyTorch's 30 minutes.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// How a group is made.
 #[derive(Debug, Clone)]
