@@ -39,7 +39,7 @@ def network() -> nn.Sequential:
 
 
 def sample_gradients(samples: int, runs: int) -> tuple[float, float, float]:
-    """The times by a loop and by `vmap`, and the greatest difference of the two."""
+    """The times by a loop and by `vmap`, and the largest difference of the two."""
     model, images, digits = network(), flambeau.randn(samples, 1, 28, 28), flambeau.randint(0, 10, (samples,))
     parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
 
@@ -54,12 +54,12 @@ def sample_gradients(samples: int, runs: int) -> tuple[float, float, float]:
 
 
 def jacobians(outputs: int, runs: int) -> dict[str, tuple[float, float]]:
-    """The time of each way, and the greatest difference from the first."""
+    """The time of each method, and the largest difference from the first."""
     model, x = nn.Sequential(nn.Linear(outputs, outputs), nn.Tanh(), nn.Linear(outputs, outputs)), flambeau.randn(outputs)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
-    ways = {"rows one by one": jacrev(model, chunk_size=1), "all rows": jacrev(model), "all columns": jacfwd(model)}
-    found = {name: fastest(runs, lambda: of(x)) for name, of in ways.items()}
+    methods = {"rows one by one": jacrev(model, chunk_size=1), "all rows": jacrev(model), "all columns": jacfwd(model)}
+    found = {name: fastest(runs, lambda: of(x)) for name, of in methods.items()}
     first = found["rows one by one"][1]
     return {name: (taken, (whole - first).abs().max().item()) for name, (taken, whole) in found.items()}
 

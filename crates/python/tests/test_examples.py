@@ -146,5 +146,5 @@ def test_batches_give_what_loops_give():
     batches = example("batches")
     loop, batch, difference = batches.sample_gradients(3, 1)
     assert loop > 0 and batch > 0 and difference < 1e-5
-    ways = batches.jacobians(5, 1)
-    assert len(ways) == 3 and all(difference < 1e-5 for _, difference in ways.values())
+    methods = batches.jacobians(5, 1)
+    assert len(methods) == 3 and all(difference < 1e-5 for _, difference in methods.values())
