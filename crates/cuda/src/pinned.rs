@@ -237,7 +237,8 @@ pub(crate) fn copying<R>(non_blocking: bool, copy: impl FnOnce() -> R) -> R {
 }
 
 impl Gpu {
-    /// Has the device read pinned memory when it gets to the copy, if the copy need not block and is from such memory; returns whether it is.
+    /// Has the device read pinned memory when it gets to the copy, if the copy need not block and is from such memory; returns whether it
+    /// is.
     ///
     /// # Safety
     /// - (valid) As for [`copy_from_host`](Self::copy_from_host).

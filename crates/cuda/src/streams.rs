@@ -323,8 +323,8 @@ pub fn record_stream(tensor: &Tensor, stream: &Stream) -> Result<()> {
     gpu.order_storage(tensor.storage(), Access::Read)
 }
 
-/// Has a stream of another library, which is given by the driver's handle, wait for what this thread's stream does with a tensor, so that the
-/// library may use its memory there. Of no stream, the uses in other streams of this library are waited for alone.
+/// Has a stream of another library, which is given by the driver's handle, wait for what this thread's stream does with a tensor, so that
+/// the library may use its memory there. Of no stream, the uses in other streams of this library are waited for alone.
 ///
 /// # Errors
 /// `Device` where the tensor is on the host, and what the driver reports.

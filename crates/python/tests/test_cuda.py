@@ -179,6 +179,40 @@ else:
 """
 
 
+FOREIGN = """
+import ctypes
+import flambeau as fl
+from ctypes import POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+
+
+class Described(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
+        ("bits", c_uint8), ("lanes", c_uint16), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)), ("byte_offset", c_uint64),
+    ]
+
+
+Deleter = ctypes.CFUNCTYPE(None, c_void_p)
+
+
+class Managed(ctypes.Structure):
+    _fields_ = [("tensor", Described), ("manager", c_void_p), ("deleter", Deleter)]
+
+
+x = fl.arange(6.0, device="cuda:1")
+shape, freed = (c_int64 * 2)(2, 3), []
+managed = Managed(Described(x.data_ptr(), 2, 1, 2, 2, 32, 1, shape, None, 0), None, Deleter(freed.append))
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [c_void_p, ctypes.c_char_p, c_void_p]
+y = fl.from_dlpack(new(ctypes.addressof(managed), b"dltensor", None))
+assert y.device == fl.device("cuda:1") and y.shape == (2, 3) and y.data_ptr() == x.data_ptr()
+y += 1
+assert x.sum().item() == 15 + 6 and not freed
+del y
+assert len(freed) == 1
+"""
+
+
 def on_stand_in(program: str, cache: Path, **variables: str) -> None:
     run(
         program,
@@ -273,3 +307,4 @@ def test_pinned_memory(tmp_path):
 @needs_stand_in
 def test_tensors_are_exchanged_with_other_libraries(tmp_path):
     on_stand_in(EXCHANGED, tmp_path)
+    on_stand_in(FOREIGN, tmp_path)

@@ -1,8 +1,8 @@
 //! All checks that need a GPU: the operator table against the host, determinism, memory, faults, a GPT and a ResNet in training, and times.
 //!
-//! `device_check [PART]..` runs the parts that are named, or all: memory, pinned, large, faults, streams, steady, training, images, speed, rows,
-//! complex, layouts, repeats. It prints what it counted, and fails if anything differs. With `FLAMBEAU_CHECK_TIER=quick` the parts are small,
-//! for a device that is slow.
+//! `device_check [PART]..` runs the parts that are named, or all: memory, pinned, large, faults, streams, steady, training, images, speed,
+//! rows, complex, layouts, repeats. It prints what it counted, and fails if anything differs. With `FLAMBEAU_CHECK_TIER=quick` the parts are
+//! small, for a device that is slow.
 
 mod memory;
 mod rows;

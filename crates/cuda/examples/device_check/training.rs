@@ -380,8 +380,9 @@ fn batch(side: i64, count: i64, device: Device, dtype: ScalarType) -> Result<(Te
     Ok((images, classes))
 }
 
-/// The sides of the images that train the ResNet, the smallest whose last maps have 2 x 2 positions. With one position a batch normalization
-/// of two images gives -1 and 1 whatever they are, which makes of rounding errors of f32 differences of more than 0.1 in the losses.
+/// The sides of the images that train the ResNet, the smallest whose last maps have 2 x 2 positions. With one position a batch
+/// normalization of two images gives -1 and 1 whatever they are, which makes of rounding errors of f32 differences of more than 0.1 in the
+/// losses.
 const SIDE: i64 = 33;
 
 /// The losses of steps of the ResNet on the same images.

@@ -69,7 +69,7 @@ fn a_complex_number_is_two_inputs_and_two_results() {
     // SAFETY: the vectors of this set read and write nothing.
     let tape = trace(|| unsafe {
         let z = <Complex<f32> as Lanes<Traced>>::load(std::ptr::null());
-        let factor = Number::scalar(Scalar::Complex(2.0, 3.0));
+        let factor = <Complex<TracedLane<f32>> as Number>::scalar(Scalar::Complex(2.0, 3.0));
         <Complex<f32> as Lanes<Traced>>::store(z + factor, std::ptr::null_mut());
     });
     assert_eq!(names(&tape), ["input", "input", "scalar", "scalar", "add", "add"]);
