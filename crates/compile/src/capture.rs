@@ -12,7 +12,7 @@ use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{
     self, Argument, BaseType, BoxedKernel, OperatorInfo, Type, Value, register_fallback,
 };
-
+use flambeau_vmap::{Kind, kind_of};
 use std::cell::{Cell, RefCell};
 use std::sync::Once;
 
@@ -186,7 +186,8 @@ impl Recorder {
             bail!(NotImplemented, "it writes its argument {} in place", written.name);
         }
         let args: Vec<Arg> = arguments.iter().map(|value| self.arg_of(value)).collect::<Result<_>>()?;
-        let is_random = parameters.iter().any(|parameter| is_of(parameter, BaseType::Generator));
+        let takes_generator = parameters.iter().any(|parameter| is_of(parameter, BaseType::Generator));
+        let is_random = takes_generator || kind_of(operator) == Some(Kind::Random);
         let has_tensors = args.iter().any(|arg| !arg.values().is_empty());
         let why = match has_tensors && !is_random {
             true => match self.loops_of(operator, &args)? {
@@ -240,7 +241,7 @@ impl Recorder {
         };
         let results = match returned {
             Ok(results) => results,
-            Err(error) => return Ok(Err(format!("its kernel is not an elementwise loop ({error})"))),
+            Err(_) => return Ok(Err("its kernel is not an elementwise loop".to_owned())),
         };
         for result in &results {
             let Value::Tensor(result) = result else {

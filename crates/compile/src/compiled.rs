@@ -59,7 +59,6 @@ impl Compiled {
 }
 
 /// What plans differ by.
-#[derive(Clone, PartialEq)]
 struct Key {
     /// What a front end adds: arguments that are not tensors.
     state: String,
@@ -80,6 +79,19 @@ impl Key {
             is_inference: is_inference_mode_enabled(),
             default_dtype: default_dtype(),
         }
+    }
+
+    /// Whether [`Key::of`] is this one.
+    fn is_of(&self, state: &str, arguments: &[Tensor]) -> bool {
+        let is_recording = is_grad_enabled();
+        let is_same = |((info, requires_grad), tensor): (&(ValueInfo, bool), &Tensor)| {
+            info.describes(tensor) && *requires_grad == (is_recording && tensor.requires_grad())
+        };
+        (self.is_recording, self.is_inference) == (is_recording, is_inference_mode_enabled())
+            && self.default_dtype == default_dtype()
+            && self.arguments.len() == arguments.len()
+            && self.arguments.iter().zip(arguments).all(is_same)
+            && self.state == state
     }
 }
 
@@ -154,10 +166,9 @@ impl Plans {
 
     /// What is kept for such arguments, made if there is nothing; `None` where too much is kept.
     fn entry(&self, state: &str, function: &Arc<FunctionOf>, arguments: &[Tensor]) -> Option<Entry> {
-        let key = Key::of(state, arguments);
         {
             let mut entries = self.entries.lock();
-            if let Some(at) = entries.iter().position(|(known, _)| *known == key) {
+            if let Some(at) = entries.iter().position(|(known, _)| known.is_of(state, arguments)) {
                 let entry = &entries[at].1;
                 if entry.planned.as_ref().ok().is_none_or(|planned| planned.is_valid()) {
                     return Some(entry.clone());
@@ -168,7 +179,7 @@ impl Plans {
                 return None;
             }
         }
-        let start = Instant::now();
+        let (key, start) = (Key::of(state, arguments), Instant::now());
         // The function itself reports its errors, when it runs as written.
         let planned = Planned::new(&**function, arguments).map(Arc::new).map_err(|error| error.to_string());
         let number = self.made.fetch_add(1, Ordering::Relaxed);

@@ -32,6 +32,11 @@ impl ValueInfo {
         spec.with_strides(DimVec::from_slice(&self.strides)).allocate("compile")
     }
 
+    /// Whether a tensor has this description.
+    pub(crate) fn describes(&self, tensor: &Tensor) -> bool {
+        self.dtype == tensor.dtype() && self.sizes == tensor.sizes() && self.strides == tensor.strides()
+    }
+
     /// Whether both have the same sizes, strides and type.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (&self.sizes, &self.strides, self.dtype) == (&other.sizes, &other.strides, other.dtype)

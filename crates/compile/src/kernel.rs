@@ -16,6 +16,7 @@ use flambeau_core::{Access, Result, Storage, bail, error, with_guards};
 use flambeau_ops::Tensor;
 use flambeau_ops::parallel::parallel_for;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::mem::transmute;
 use std::sync::{Arc, LazyLock};
@@ -202,6 +203,7 @@ struct RowCall<'c> {
 unsafe impl Sync for RowCall<'_> {}
 
 /// Memory of one thread: tiles for the stages, and for operands that are not dense.
+#[derive(Default)]
 struct Tiles {
     scratch: Vec<u64>,
     operands: Vec<u64>,
@@ -212,16 +214,26 @@ struct Tiles {
 /// Words of a tile of elements of eight bytes.
 const TILE_WORDS: usize = TILE;
 
+thread_local! {
+    /// The tiles of the last call on this thread, so that a small call allocates nothing.
+    static TILES: Cell<Tiles> = Cell::default();
+}
+
 impl Tiles {
-    fn new(call: &RowCall<'_>) -> Self {
-        let scratch = call.kernel.tiles * TILE * call.kernel.element_size / 8;
+    /// Calls `body` with tiles for a call.
+    fn with(call: &RowCall<'_>, body: impl FnOnce(&mut Tiles)) {
+        let mut tiles = TILES.try_with(Cell::take).unwrap_or_default();
+        let scratch = (call.kernel.tiles * TILE * call.kernel.element_size).div_ceil(8);
         let operands = (call.inputs.len() + call.outputs.len()) * TILE_WORDS;
-        Tiles {
-            scratch: vec![0; scratch],
-            operands: vec![0; operands],
-            inputs: vec![std::ptr::null(); call.inputs.len()],
-            outputs: vec![std::ptr::null_mut(); call.outputs.len()],
-        }
+        tiles.scratch.resize(tiles.scratch.len().max(scratch), 0);
+        tiles.operands.resize(tiles.operands.len().max(operands), 0);
+        tiles.inputs.clear();
+        tiles.inputs.resize(call.inputs.len(), std::ptr::null());
+        tiles.outputs.clear();
+        tiles.outputs.resize(call.outputs.len(), std::ptr::null_mut());
+        body(&mut tiles);
+        // An exiting thread keeps none.
+        _ = TILES.try_with(|kept| kept.set(tiles));
     }
 
     /// The tile of operand `index`.
@@ -237,10 +249,9 @@ impl RowCall<'_> {
         let of_piece = self.rows.length.min(TILE).max(1);
         let grain = (GRAIN / of_piece).max(1);
         parallel_for(0..rows * pieces, grain, |range| {
-            let mut tiles = Tiles::new(self);
-            for piece in range {
-                self.piece(piece / pieces, piece % pieces, &mut tiles);
-            }
+            Tiles::with(self, |tiles| {
+                range.for_each(|piece| self.piece(piece / pieces, piece % pieces, tiles));
+            });
         });
     }
 

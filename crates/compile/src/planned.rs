@@ -150,7 +150,7 @@ impl Planned {
         let graph = &self.plan.graph;
         let is_same = |(id, tensor): &(ValueId, Tensor)| {
             let requires_grad = self.captured.iter().any(|known| known.is_same(tensor));
-            graph.values[*id].is_like(&ValueInfo::of(tensor))
+            graph.values[*id].describes(tensor)
                 && (self.gradient.is_none() || tensor.requires_grad() == requires_grad)
         };
         graph.captured.iter().all(is_same)

@@ -99,3 +99,21 @@ fn a_write_before_the_backward_pass_is_noticed() {
     ops::mul__scalar(&y, 2.0.into()).unwrap();
     assert!(result[0].sum().unwrap().backward().is_err());
 }
+
+#[test]
+fn of_random_numbers_that_were_drawn() {
+    fn noisy(x: &[Tensor]) -> Result<Vec<Tensor>> {
+        let dropped = ops::native_dropout(&x[0].tanh()?, 0.5, Some(true))?.0;
+        Ok(vec![(&dropped * &x[1])?])
+    }
+    let inputs = leaves(&[&[40], &[40]], ScalarType::F32);
+    let compiled = compile(noisy);
+    flambeau_core::manual_seed(5);
+    let made = gradients(&|x| compiled.call(x), &inputs);
+    flambeau_core::manual_seed(5);
+    let expected = gradients(&noisy, &inputs);
+    for (made, expected) in made.into_iter().flatten().zip(expected.into_iter().flatten()) {
+        assert_same("noisy", &[made], &[expected]);
+    }
+    assert!(compiled.explain(&inputs).is_compiled());
+}

@@ -110,3 +110,20 @@ fn a_compiled_function_inside_another_becomes_a_part_of_its_loop() {
     let explanation = outer.explain(&[x()]);
     assert_eq!(explanation.loops[0].operators.len(), 2, "{explanation}");
 }
+
+#[test]
+fn random_numbers_are_drawn_anew_and_as_often() {
+    fn noisy(x: &[Tensor]) -> Result<Vec<Tensor>> {
+        let (dropped, mask) = ops::native_dropout(&(&x[0] * 2.0)?, 0.5, Some(true))?;
+        ops::bernoulli_p(&mask, 0.5, None)?;
+        Ok(vec![(dropped + 1.0)?, ops::native_dropout(&x[0], 0.25, Some(true))?.0])
+    }
+    let compiled = compile(noisy);
+    flambeau_core::manual_seed(7);
+    let made: Vec<Vec<Tensor>> = (0..3).map(|_| compiled.call(&[x()]).unwrap()).collect();
+    flambeau_core::manual_seed(7);
+    for made in made {
+        assert_same("noisy", &made, &noisy(&[x()]).unwrap());
+    }
+    assert!(compiled.explain(&[x()]).is_compiled());
+}

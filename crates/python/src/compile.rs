@@ -76,7 +76,7 @@ fn function_of(function: Py<PyAny>) -> Arc<FunctionOf> {
 }
 
 fn call_python(function: &Py<PyAny>, tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    let called = |py: Python<'_>| {
+    let called = |py: Python<'_>| -> PyResult<Vec<Tensor>> {
         let objects = tensors.iter().map(|tensor| wrap(py, tensor.clone())).collect::<PyResult<Vec<_>>>()?;
         let returned = call(function.bind(py), (PyTuple::new(py, objects)?,))?;
         let returned: Vec<Object<'_>> = returned.cast::<PyList>()?.iter().collect();

@@ -11,6 +11,7 @@ const PUBLISHED: &[&str] = &[
     "flambeau-autograd",
     "flambeau-capi",
     "flambeau-codegen",
+    "flambeau-compile",
     "flambeau-core",
     "flambeau-cuda",
     "flambeau-derive",

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Parsed schemas by the address and the length of their text. Operators live as long as the process, and so do their schemas.
-static PARSED: LazyLock<Mutex<HashMap<(usize, usize), &'static FunctionSchema>>> = LazyLock::new(Mutex::default);
+static PARSED: LazyLock<Mutex<HashMap<(usize, usize), &'static FunctionSchema>>> =
+    LazyLock::new(Mutex::default);
 
 /// The schema of this text, parsed at the first call.
 ///
