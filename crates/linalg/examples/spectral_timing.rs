@@ -48,11 +48,14 @@ impl Selection {
         if n > self.largest || !name.contains(&self.name) {
             return;
         }
+        let mut copy = input.to_vec();
+        call(&mut copy);
         let start = Instant::now();
         let begin = processor_time(&start);
         let mut calls = 0;
         while calls < 2 || start.elapsed().as_secs_f64() < 0.4 {
-            call(&mut input.to_vec());
+            copy.clone_from_slice(input);
+            call(&mut copy);
             calls += 1;
         }
         let seconds = (processor_time(&start) - begin) / f64::from(calls);
