@@ -158,7 +158,9 @@ mod tests {
         for (count, size) in [(0, 3), (1, 3), (7, 3), (9, 3), (10, 4), (1000, 7)] {
             let chunks: Vec<Range<usize>> = (0..size).map(|rank| chunk(count, 4, size, rank)).collect();
             assert_eq!((chunks[0].start, chunks[size - 1].end), (0, 4 * count));
-            assert!(chunks.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].len().is_multiple_of(4)));
+            assert!(
+                chunks.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].len().is_multiple_of(4))
+            );
         }
     }
 }
