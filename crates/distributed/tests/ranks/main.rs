@@ -80,9 +80,12 @@ const DTYPES: [ScalarType; 7] = [
 /// Empty tensors, odd counts, counts on both sides of the limit between one round and two.
 const COUNTS: [usize; 5] = [0, 1, 7, 1001, 70_001];
 
+/// How a reduction combines two elements.
+type Fold = fn(f64, f64) -> f64;
+
 fn reductions(group: &ProcessGroup, count: usize, dtype: ScalarType) -> Result<()> {
     let (rank, size) = (group.rank(), group.size());
-    let folds: [(ReduceOp, fn(f64, f64) -> f64); 4] = [
+    let folds: [(ReduceOp, Fold); 4] = [
         (ReduceOp::Sum, |a, b| a + b),
         (ReduceOp::Product, |a, b| a * b),
         (ReduceOp::Min, f64::min),
