@@ -229,7 +229,9 @@ fn compare_all(types: &[ScalarType], memory: Memory, part: f64) -> Result<usize>
                 report.lock().unwrap_or_else(PoisonError::into_inner).skipped += 1;
                 continue;
             }
-            for sample in &row.samples {
+            // On a slow device some samples stand for all of the second kind of numbers.
+            let samples = if is_quick() && dtype.is_complex() { 3 } else { usize::MAX };
+            for sample in row.samples.iter().take(samples) {
                 let outcome = compare(row, op, sample, *dtype, memory);
                 let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                 report.rows.insert(row.name);
