@@ -51,14 +51,14 @@ pub(crate) fn parts(graph: &Graph) -> Vec<Part> {
 
 /// Which nodes an output needs; those that draw random numbers are always needed, since later ones depend on how many were drawn.
 pub(crate) fn needed(graph: &Graph) -> Vec<bool> {
-    let mut wanted = vec![false; graph.values.len()];
-    graph.outputs.iter().flatten().for_each(|output| wanted[*output] = true);
+    let mut requested = vec![false; graph.values.len()];
+    graph.outputs.iter().flatten().for_each(|output| requested[*output] = true);
     let mut needed = vec![false; graph.nodes.len()];
     for (i, node) in graph.nodes.iter().enumerate().rev() {
         let is_random = matches!(node, Node::Call(call) if call.is_random);
-        needed[i] = is_random || node.makes().iter().any(|made| wanted[*made]);
+        needed[i] = is_random || node.makes().iter().any(|made| requested[*made]);
         if needed[i] {
-            node.reads().iter().for_each(|read| wanted[*read] = true);
+            node.reads().iter().for_each(|read| requested[*read] = true);
         }
     }
     needed

@@ -63,11 +63,11 @@ impl Differentiated<'_> {
         let pairs = with_grad.zip(grads).filter(|(_, grad)| grad.is_some());
         let (outputs, grads): (Vec<Tensor>, Vec<Option<Tensor>>) = pairs.unzip();
         let needed = inputs.iter().zip(self.requires_grad).filter(|(_, requires)| **requires);
-        let wanted: Vec<Tensor> = needed.map(|(input, _)| input).chain(self.captured).cloned().collect();
+        let requested: Vec<Tensor> = needed.map(|(input, _)| input).chain(self.captured).cloned().collect();
         if outputs.is_empty() {
-            return Ok(vec![None; wanted.len()]);
+            return Ok(vec![None; requested.len()]);
         }
-        grad(&outputs, &wanted, &grads, None, create_graph, true)
+        grad(&outputs, &requested, &grads, None, create_graph, true)
     }
 
     /// The graph of the backward pass begins with that of the function. Of its operators that are no views the results are inputs.

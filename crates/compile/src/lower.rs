@@ -17,15 +17,15 @@ use flambeau_ops::vectorized::traced::{Node, NodeId, TracedType};
 
 /// Elements that one call of the machine code computes at most: tiles of these stay in the L1 cache.
 pub(crate) const TILE: usize = 512;
-/// Vectors that one turn of a loop computes, so that the latencies of their operations overlap.
+/// Vectors that one iteration of a loop computes, so that the latencies of their operations overlap.
 pub(crate) const STEP: usize = 2;
 
 const POINTER: Type = types::I64;
 
 /// Where a node's values are while other stages run.
 #[derive(Clone, Copy)]
-enum Place {
-    /// Nowhere: only its own stage uses it, or it is computed again.
+enum Slot {
+    /// None: only its own stage uses it, or it is computed again.
     None,
     /// In a tile of scratch memory.
     Tile(usize),
@@ -35,7 +35,7 @@ enum Place {
 
 /// How many tiles of scratch memory a program needs.
 pub(crate) fn tiles(program: &Program) -> usize {
-    places(program, &stages(program)).1
+    slots(program, &stages(program)).1
 }
 
 /// Whether a node costs nothing, so that every stage has its own.
@@ -43,33 +43,33 @@ fn is_leaf(node: &Node) -> bool {
     matches!(node.name, "input" | "scalar" | "float" | "bits" | "mask_constant")
 }
 
-/// The place of each node, and how many tiles there are.
-fn places(program: &Program, stages: &[usize]) -> (Vec<Place>, usize) {
-    let mut places = vec![Place::None; program.nodes.len()];
+/// The slot of each node, and how many tiles there are.
+fn slots(program: &Program, stages: &[usize]) -> (Vec<Slot>, usize) {
+    let mut slots = vec![Slot::None; program.nodes.len()];
     let mut tiles = 0;
     for (user, node) in program.nodes.iter().enumerate() {
         let is_function = functions::takes(node.name).is_some();
         for arg in node.args[..usize::from(node.count)].iter().map(|arg| usize::from(*arg)) {
             let source = &program.nodes[arg];
             let is_later = stages[user] > stages[arg] && !is_leaf(source);
-            if !matches!(places[arg], Place::None) || !(is_function || is_later) {
+            if !matches!(slots[arg], Slot::None) || !(is_function || is_later) {
                 continue;
             }
             let input = program.inputs.get(source.payload as usize);
             let is_in_memory = source.name == "input" && input.is_some_and(|i| !i.is_mask && !i.is_repeated);
-            places[arg] = if is_in_memory {
-                Place::Input(source.payload as usize)
+            slots[arg] = if is_in_memory {
+                Slot::Input(source.payload as usize)
             } else {
                 tiles += 1;
-                Place::Tile(tiles - 1)
+                Slot::Tile(tiles - 1)
             };
         }
-        if is_function && matches!(places[user], Place::None) {
-            places[user] = Place::Tile(tiles);
+        if is_function && matches!(slots[user], Slot::None) {
+            slots[user] = Slot::Tile(tiles);
             tiles += 1;
         }
     }
-    (places, tiles)
+    (slots, tiles)
 }
 
 /// The signature of the function.
@@ -99,7 +99,7 @@ pub(crate) fn lower(
     call.params.extend([AbiParam::new(POINTER); 4]);
     let call = builder.import_signature(call);
     let stages = stages(program);
-    let (places, _) = places(program, &stages);
+    let (slots, _) = slots(program, &stages);
     let is_f64 = program.element == ScalarType::F64;
     let mut lowering = Lowering {
         program,
@@ -108,7 +108,7 @@ pub(crate) fn lower(
         lane: if is_f64 { types::F64 } else { types::F32 },
         size: program.element_size() as i64,
         stages,
-        places,
+        slots,
         count,
         scratch,
         call,
@@ -138,7 +138,7 @@ struct Lowering<'p, 'b> {
     /// Bytes of an element.
     size: i64,
     stages: Vec<usize>,
-    places: Vec<Place>,
+    slots: Vec<Slot>,
     count: Value,
     scratch: Value,
     call: SigRef,
@@ -201,7 +201,7 @@ impl Lowering<'_, '_> {
         let mut stored = Vec::new();
         for (i, node) in self.program.nodes.iter().enumerate() {
             let is_computed = functions::takes(node.name).is_none() && self.stages[i] == stage;
-            if let (true, Place::Tile(tile)) = (is_computed, self.places[i]) {
+            if let (true, Slot::Tile(tile)) = (is_computed, self.slots[i]) {
                 stored.push((i as NodeId, Stored::Tile(tile)));
             }
         }
@@ -227,9 +227,9 @@ impl Lowering<'_, '_> {
         let lanes = self.program.lanes() as i64;
         for vector in 0..STEP as i64 {
             let at = self.builder.ins().iadd_imm_s(index, vector * lanes);
-            let mut turn = Turn { stage, at, values: vec![None; self.program.nodes.len()] };
+            let mut iteration = Iteration { stage, at, values: vec![None; self.program.nodes.len()] };
             for (node, to) in &stored {
-                let value = self.value(&mut turn, *node)?;
+                let value = self.value(&mut iteration, *node)?;
                 self.store(*node, value, *to, at);
             }
         }
@@ -261,44 +261,46 @@ impl Lowering<'_, '_> {
 
     /// The address of a node's tile.
     fn address(&mut self, node: usize) -> Result<Value> {
-        match self.places[node] {
-            Place::Tile(tile) => Ok(self.tile(tile)),
-            Place::Input(input) => Ok(self.inputs[input]),
-            Place::None => Err(error!(Internal, "compile: an argument of a function is in no tile")),
+        match self.slots[node] {
+            Slot::Tile(tile) => Ok(self.tile(tile)),
+            Slot::Input(input) => Ok(self.inputs[input]),
+            Slot::None => Err(error!(Internal, "compile: an argument of a function is in no tile")),
         }
     }
 
-    /// The vector of a node in a turn of a stage's loop. Arguments come before those that take them, so a loop computes what is missing.
-    fn value(&mut self, turn: &mut Turn, wanted: NodeId) -> Result<Value> {
-        let mut open = vec![wanted];
+    /// The vector of a node in an iteration of a stage's loop. Arguments come before those that take them, so a loop computes what is
+    /// missing.
+    fn value(&mut self, iteration: &mut Iteration, requested: NodeId) -> Result<Value> {
+        let mut open = vec![requested];
         while let Some(id) = open.last().copied() {
             let position = usize::from(id);
             let node = self.program.nodes[position];
             let is_function = functions::takes(node.name).is_some();
-            let is_kept = is_function || (self.stages[position] < turn.stage && !is_leaf(&node));
+            let is_kept = is_function || (self.stages[position] < iteration.stage && !is_leaf(&node));
             let args = &node.args[..usize::from(node.count)];
-            let missing = |arg: &&NodeId| turn.values[usize::from(**arg)].is_none();
+            let missing = |arg: &&NodeId| iteration.values[usize::from(**arg)].is_none();
             match args.iter().find(missing).filter(|_| !is_kept) {
                 Some(arg) => open.push(*arg),
                 None => {
-                    if turn.values[position].is_none() {
+                    if iteration.values[position].is_none() {
                         let made = if is_kept {
-                            self.kept(position, turn.at)?
+                            self.kept(position, iteration.at)?
                         } else {
-                            self.operation(&node, turn)?
+                            self.operation(&node, iteration)?
                         };
-                        turn.values[position] = Some(made);
+                        iteration.values[position] = Some(made);
                     }
                     open.pop();
                 }
             }
         }
-        turn.values[usize::from(wanted)].ok_or_else(|| error!(Internal, "compile: a value is missing"))
+        iteration.values[usize::from(requested)]
+            .ok_or_else(|| error!(Internal, "compile: a value is missing"))
     }
 
     /// The vector of a node that an earlier stage has computed.
     fn kept(&mut self, node: usize, at: Value) -> Result<Value> {
-        let Place::Tile(tile) = self.places[node] else {
+        let Slot::Tile(tile) = self.slots[node] else {
             return Err(error!(Internal, "compile: a value of an earlier stage is in no tile"));
         };
         let tile = self.tile(tile);
@@ -413,13 +415,15 @@ impl Lowering<'_, '_> {
     }
 
     /// The vector of an operation whose arguments are there.
-    fn operation(&mut self, node: &Node, turn: &Turn) -> Result<Value> {
-        let args: Option<Vec<Value>> =
-            node.args[..usize::from(node.count)].iter().map(|arg| turn.values[usize::from(*arg)]).collect();
+    fn operation(&mut self, node: &Node, iteration: &Iteration) -> Result<Value> {
+        let args: Option<Vec<Value>> = node.args[..usize::from(node.count)]
+            .iter()
+            .map(|arg| iteration.values[usize::from(*arg)])
+            .collect();
         let args = args.ok_or_else(|| error!(Internal, "compile: an argument is missing"))?;
         let payload = node.payload;
         Ok(match (node.name, &args[..]) {
-            ("input", []) => self.input(payload as usize, turn.at),
+            ("input", []) => self.input(payload as usize, iteration.at),
             ("scalar", []) => self.numbers[payload as usize],
             ("float", []) => self.constant(f64::from_bits(payload)),
             ("bits", []) => self.bits(payload),
@@ -499,8 +503,8 @@ enum Stored {
     Output(usize),
 }
 
-/// One turn of a stage's loop.
-struct Turn {
+/// One iteration of a stage's loop.
+struct Iteration {
     stage: usize,
     /// The index of the first element.
     at: Value,

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod common;
+mod chains;
 
-use common::{CHAINS, Chain, assert_same, numbers};
+use chains::{CHAINS, Chain, assert_same, numbers};
 use flambeau_compile::compile;
 use flambeau_core::{Result, ScalarType};
 use flambeau_ops::{Tensor, ops};

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod common;
+mod chains;
 
-use common::{CHAINS, assert_same, numbers};
+use chains::{CHAINS, assert_same, numbers};
 use flambeau_autograd::{Autograd, grad, gradcheck};
 use flambeau_compile::compile;
 use flambeau_core::{Result, ScalarType};

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod common;
+mod chains;
 
-use common::{assert_same, numbers};
+use chains::{assert_same, numbers};
 use flambeau_compile::{Compiled, compile};
 use flambeau_core::{Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
@@ -58,7 +58,7 @@ fn tensors_of_values_that_the_function_makes() {
     refused(&compiled, &[x()], "of its own values");
     let first = compiled.call(&[x()]).unwrap();
     let second = compiled.call(&[x()]).unwrap();
-    assert_ne!(common::bits(&first[0]).unwrap(), common::bits(&second[0]).unwrap());
+    assert_ne!(chains::bits(&first[0]).unwrap(), chains::bits(&second[0]).unwrap());
 }
 
 #[test]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Values that a plan may depend on: they are a part of its key by their text.
 SIMPLE = (int, float, complex, str, bytes, bool, type(None), flambeau.dtype, flambeau.device, type(Ellipsis))
-PLACE = object()
+SLOT = object()
 
 
 class Unknown(Exception):
@@ -94,25 +94,25 @@ class Compiled:
         return compile, (self._function,)
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any, list[Tensor], list[Any]]:
-        """The state, a function of a tuple of tensors, the tensors, and the place for what the function returned."""
+        """The state, a function of a tuple of tensors, the tensors, and a list for what the function returned."""
         leaves, spec = pytree.tree_flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        template = [PLACE if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        text = ",".join("*" if leaf is PLACE else text_of(leaf) for leaf in template)
+        template = [SLOT if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        text = ",".join("*" if leaf is SLOT else text_of(leaf) for leaf in template)
         state = f"{spec}|{text}|{state_of(self._function)}"
         returned: list[Any] = []
         function = self._function
 
         def of_tensors(given: tuple[Tensor, ...]) -> list[Tensor]:
             rest = iter(given)
-            filled = [next(rest) if leaf is PLACE else leaf for leaf in template]
+            filled = [next(rest) if leaf is SLOT else leaf for leaf in template]
             args, kwargs = pytree.tree_unflatten(filled, spec)
             out, out_spec = pytree.tree_flatten(function(*args, **kwargs))
             for leaf in out:
                 if not isinstance(leaf, (Tensor, *SIMPLE)):
                     raise TypeError(f"compile: a result is of type {type(leaf).__name__}")
             if not returned:
-                returned.append(([PLACE if isinstance(leaf, Tensor) else leaf for leaf in out], out_spec))
+                returned.append(([SLOT if isinstance(leaf, Tensor) else leaf for leaf in out], out_spec))
             return [leaf for leaf in out if isinstance(leaf, Tensor)]
 
         return state, of_tensors, tensors, returned
@@ -133,7 +133,7 @@ class Compiled:
             return self._function(*args, **kwargs)
         rest = iter(results)
         template, spec = known
-        return pytree.tree_unflatten([next(rest) if leaf is PLACE else leaf for leaf in template], spec)
+        return pytree.tree_unflatten([next(rest) if leaf is SLOT else leaf for leaf in template], spec)
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What a call with these arguments runs: the loops, the other operators, and why each is not a part of a loop."""
