@@ -9,6 +9,7 @@ use crate::structured::TensorSpec;
 use crate::vectorized::with_processor_vectors;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{DimVec, Result, ScalarType, ensure, fallible, shape};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The ascending order of coordinates, the columns of `indices`, in a tensor of `size`; equal ones keep their order. Also the start of
@@ -179,7 +180,7 @@ impl<T: SumElement> Terms<T> for Rows<'_, T> {
     }
 
     #[inline(always)]
-    fn weight(&self, _position: usize) -> Option<T> {
-        None
+    fn weighted_rows(&self, positions: Range<usize>) -> impl Iterator<Item = (usize, Option<T>)> {
+        positions.map(move |position| (self.row(position).unwrap_or(usize::MAX), None))
     }
 }

@@ -7,6 +7,7 @@ use crate::structured::TensorSpec;
 use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ensure};
+use std::ops::Range;
 
 /// Partial sums of an inner product, which are in vectors.
 const LANES: usize = 32;
@@ -38,8 +39,9 @@ impl<T: SumElement> Terms<T> for Products<'_, T> {
     }
 
     #[inline(always)]
-    fn weight(&self, position: usize) -> Option<T> {
-        self.values.get(position).copied()
+    fn weighted_rows(&self, positions: Range<usize>) -> impl Iterator<Item = (usize, Option<T>)> {
+        let (col, values) = (&self.col[positions.clone()], &self.values[positions]);
+        col.iter().zip(values).map(|(column, value)| (*column as usize, Some(*value)))
     }
 }
 

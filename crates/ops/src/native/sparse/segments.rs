@@ -33,8 +33,8 @@ pub(super) trait Terms<T>: Sync {
     /// The row at a position, which may be out of bounds; `None` past the last position.
     fn row(&self, position: usize) -> Option<usize>;
 
-    /// The factor of the row, if it has one.
-    fn weight(&self, position: usize) -> Option<T>;
+    /// The rows at some positions, and the factor of each if it has one.
+    fn weighted_rows(&self, positions: Range<usize>) -> impl Iterator<Item = (usize, Option<T>)>;
 }
 
 /// The sums of each segment, a row of `out` each; `None` where a row is out of bounds.
@@ -141,9 +141,9 @@ fn numbers<T: SumElement, S: Terms<T>>(
 #[inline(always)]
 fn write_terms<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, tile: &mut [T]) -> Option<()> {
     let matrix = terms.matrix();
-    for (position, to) in positions.zip(tile) {
-        let x = *matrix.get(terms.row(position)?)?;
-        *to = terms.weight(position).map_or(x, |weight| weight.times(x));
+    for ((row, weight), to) in terms.weighted_rows(positions).zip(tile) {
+        let x = *matrix.get(row)?;
+        *to = weight.map_or(x, |weight| weight.times(x));
     }
     Some(())
 }
@@ -220,10 +220,10 @@ fn sum_tiles<T: SumElement, S: Terms<T>, const N: usize>(
 ) -> Option<usize> {
     while out.len() - first >= N {
         let mut sums = [T::ZERO; N];
-        for position in positions.clone() {
+        for (position, (row, weight)) in positions.clone().zip(terms.weighted_rows(positions.clone())) {
             prefetch::<T, S, N>(terms, position + AHEAD, first);
-            let x: &[T; N] = columns(terms, position, first)?.first_chunk()?;
-            match terms.weight(position) {
+            let x: &[T; N] = columns(terms, row, first)?.first_chunk()?;
+            match weight {
                 Some(weight) => sums.iter_mut().zip(x).for_each(|(sum, x)| *sum = sum.plus(weight.times(*x))),
                 None => sums.iter_mut().zip(x).for_each(|(sum, x)| *sum = sum.plus(*x)),
             }
@@ -246,9 +246,8 @@ fn sum_rest<T: SumElement, S: Terms<T>>(
         return Some(());
     }
     out.fill(T::ZERO);
-    for position in positions.clone() {
-        let x = columns(terms, position, first)?;
-        let weight = terms.weight(position);
+    for (row, weight) in terms.weighted_rows(positions.clone()) {
+        let x = columns(terms, row, first)?;
         for (sum, x) in out.iter_mut().zip(x) {
             *sum = sum.plus(weight.map_or(*x, |weight| weight.times(*x)));
         }
@@ -256,11 +255,11 @@ fn sum_rest<T: SumElement, S: Terms<T>>(
     Some(())
 }
 
-/// The row at a position, from column `first` on.
+/// A row from column `first` on; `None` if it is out of bounds.
 #[inline(always)]
-fn columns<T, S: Terms<T>>(terms: &S, position: usize, first: usize) -> Option<&[T]> {
+fn columns<T, S: Terms<T>>(terms: &S, row: usize, first: usize) -> Option<&[T]> {
     let width = terms.width();
-    let start = terms.row(position)?.checked_mul(width)?;
+    let start = row.checked_mul(width)?;
     terms.matrix().get(start.checked_add(first)?..start.checked_add(width)?)
 }
 

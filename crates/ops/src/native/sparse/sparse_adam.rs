@@ -5,9 +5,9 @@ use super::segments::WORK;
 use crate::native::guarded_slices::with_slices;
 use crate::parallel::for_each_task;
 use crate::vectorized::{FloatElement, with_processor_vectors};
-use crate::{Tensor, dispatch_all_types};
+use crate::{Tensor, dispatch_all_types, ops};
 use bytemuck::Pod;
-use flambeau_core::{Result, ensure, shape};
+use flambeau_core::{Device, MemoryFormat, Result, ensure, shape};
 use std::ops::{Add, Div, Mul, Range, Sub};
 
 /// Changes the rows of `self_` and of its means that `rows` names, in ascending order, by their gradient `grad`. Only these are accessed.
@@ -29,12 +29,9 @@ pub fn sparse_adam_(
     let rows = indices(NAME, "rows", rows)?;
     for (argument, tensor) in [("self", self_), ("exp_avg", exp_avg), ("exp_avg_sq", exp_avg_sq)] {
         ensure!(
-            tensor.dim() > 0
-                && tensor.sizes() == self_.sizes()
-                && tensor.dtype() == grad.dtype()
-                && tensor.is_contiguous(),
+            tensor.dim() > 0 && tensor.sizes() == self_.sizes() && tensor.dtype() == grad.dtype(),
             Shape(NAME, argument),
-            "expected contiguous rows of {} of sizes {:?} but got {}",
+            "expected rows of {} of sizes {:?} but got {}",
             grad.dtype(),
             self_.sizes(),
             tensor.signature()
@@ -50,6 +47,21 @@ pub fn sparse_adam_(
         rows.numel(),
         grad.signature()
     );
+    let tensors = [self_, exp_avg, exp_avg_sq];
+    if self_.device().is_meta() {
+        return Ok(());
+    }
+    if !tensors.iter().all(|tensor| tensor.device().is_cpu() && tensor.is_contiguous()) {
+        let copy = |tensor: &Tensor| {
+            let format = Some(MemoryFormat::Contiguous);
+            ops::to_dtype_layout(tensor, None, None, Some(Device::CPU), None, false, true, format)
+        };
+        let (params, means, squares) = (copy(self_)?, copy(exp_avg)?, copy(exp_avg_sq)?);
+        let (rows, grad) = (copy(&rows)?, copy(grad)?);
+        sparse_adam_(&params, &means, &squares, &rows, &grad, lr, beta1, beta2, eps, weight_decay, step)?;
+        let copies = [params, means, squares];
+        return tensors.iter().zip(&copies).try_for_each(|(tensor, copy)| ops::copy_(tensor, copy, false));
+    }
     let (grad, width) = (contiguous(grad, grad.dtype())?, shape::numel(&self_.sizes()[1..])? as usize);
     let factors = [
         1.0 - beta1,
@@ -60,9 +72,6 @@ pub fn sparse_adam_(
     ];
     // Before tensors are guarded for writing, so that a call that fails leaves their versions, and then under the guards.
     let check = |rows: &[i64]| check_rows(NAME, rows, self_.sizes()[0]);
-    if self_.device().is_meta() {
-        return Ok(());
-    }
     with_slices(NAME, &[&rows], &[], |s| check(s.read(0)?))?;
     dispatch_all_types!(wide_floats, grad.dtype(), NAME, T => {
         with_slices(NAME, &[&rows, &grad], &[self_, exp_avg, exp_avg_sq], |s| {
