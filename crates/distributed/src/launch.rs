@@ -69,8 +69,10 @@ impl Job {
     fn watch(&mut self) -> Result<()> {
         loop {
             let ended = self.ended()?;
-            if ended.iter().any(|status| status.is_some_and(|status| !status.success())) {
-                return Err(self.failure());
+            if let Some(first) =
+                ended.iter().position(|status| status.is_some_and(|status| !status.success()))
+            {
+                return Err(self.failure(first));
             }
             if ended.iter().all(Option::is_some) {
                 return Ok(());
@@ -83,8 +85,8 @@ impl Job {
         self.0.iter_mut().map(|child| Ok(child.try_wait()?)).collect()
     }
 
-    /// The failure of the rank that a signal ended, or else of the first: the others fail because it is gone.
-    fn failure(&mut self) -> Error {
+    /// The failure of the rank that a signal ended, or else of the first that ended: the others fail because it is gone.
+    fn failure(&mut self, first: usize) -> Error {
         let begin = Instant::now();
         let mut ended = vec![];
         while begin.elapsed() < PATIENCE {
@@ -97,12 +99,11 @@ impl Job {
             }
             thread::sleep(INTERVAL);
         }
-        let failed = ended.iter().enumerate().filter_map(|(rank, status)| Some((rank, (*status)?)));
-        let first =
-            failed.filter(|(_, status)| !status.success()).min_by_key(|(_, status)| status.code().is_some());
-        match first {
-            Some((rank, status)) => error!(Io, "rank {rank} ended with {status}"),
-            None => error!(Io, "a rank ended with an error"),
+        let killed = ended.iter().position(|status| status.is_some_and(|status| status.code().is_none()));
+        let rank = killed.unwrap_or(first);
+        match ended.get(rank).copied().flatten() {
+            Some(status) => error!(Io, "rank {rank} ended with {status}"),
+            None => error!(Io, "rank {rank} ended with an error"),
         }
     }
 }

@@ -173,7 +173,7 @@ def test_the_launcher_restarts_a_job(tmp_path):
     dist.barrier()
     attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     if rank == 1 and attempt == 0:
-        sys.exit(3)
+        os._exit(3)
     dist.barrier()
     (folder / f"done{rank}").write_text(f"{attempt} {os.environ['LOCAL_RANK']} {os.environ['WORLD_SIZE']}")
     """

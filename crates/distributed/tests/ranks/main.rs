@@ -283,8 +283,10 @@ fn other_calls_on_other_ranks_are_errors() {
         };
         let text = e.message();
         assert!(text.contains("all_reduce number 0 of float32 [2] (Sum)"), "{text}");
+        // Rank 1 reads in its next call what rank 0 sent, or that rank 0 has failed.
         assert!(
-            text.contains("rank 1 made another call, broadcast number 0 of float32 [2] (from rank 1)"),
+            group.rank() == 1
+                || text.contains("rank 1 made another call, broadcast number 0 of float32 [2] (from rank 1)"),
             "{text}"
         );
         assert!(begin.elapsed() < Duration::from_secs(10));
@@ -322,10 +324,10 @@ fn a_rank_that_ends_is_named() {
 
 #[test]
 fn a_rank_that_is_late_is_named() {
-    on_ranks("a_rank_that_is_late_is_named", 3, options(1.0), &[0, 2], |group| {
+    on_ranks("a_rank_that_is_late_is_named", 3, options(2.0), &[0, 2], |group| {
         if group.rank() == 1 {
             // It neither calls nor ends.
-            std::thread::sleep(Duration::from_secs(4));
+            std::thread::sleep(Duration::from_secs(6));
             return;
         }
         let begin = Instant::now();
@@ -333,7 +335,7 @@ fn a_rank_that_is_late_is_named() {
         assert!(e.message().contains("timeout"), "{e}");
         // Rank 2 waits for rank 0, which knows whom it waits for.
         assert!(group.rank() == 2 || e.message().contains("from ranks [1]"), "{e}");
-        assert!(begin.elapsed() < Duration::from_secs(3));
+        assert!(begin.elapsed() < Duration::from_secs(5));
         let e = group.recv(&Tensor::from([0i64]), Some(1), 0).and_then(|work| work.wait()).unwrap_err();
         assert!(e.message().contains("broken") || e.message().contains("timeout"), "{e}");
     });

@@ -122,7 +122,8 @@ fn a_model_that_differs_is_an_error() {
             );
             group.abort("the models differ");
         } else {
-            assert!(outcome.is_err());
+            // Rank 0 may have sent all before rank 1 reports the difference.
+            assert!(outcome.is_err() || group.barrier().and_then(|work| work.wait()).is_err());
         }
     });
 }

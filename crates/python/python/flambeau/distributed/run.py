@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     option("--master-addr", "--master_addr", default="127.0.0.1", help="the address of machine 0")
     option("--master-port", "--master_port", type=int, default=0, help="a free port of machine 0; with one machine 0 chooses one")
     option("--max-restarts", "--max_restarts", type=int, default=0, help="how often a job that failed is started again")
-    option("--monitor-interval", "--monitor_interval", type=float, default=0.1, help="seconds between looks at the ranks")
+    option("--monitor-interval", "--monitor_interval", type=float, default=0.01, help="seconds between looks at the ranks")
     option("--standalone", action="store_true", help="one machine, at a free port")
     option("--rdzv-id", "--rdzv_id", default="", help="a name of the job")
     option("--log-dir", "--log_dir", help="a folder for the output of each rank; by default they share that of the launcher")
