@@ -349,7 +349,10 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("part, bad", [("col_indices", 2), ("col_indices", -1), ("col_indices", 2**62), ("crow_indices", 5), ("crow_indices", -3)])
+@pytest.mark.parametrize(
+    "part, bad",
+    [("col_indices", 2), ("col_indices", -1), ("col_indices", 2**62), ("crow_indices", 5), ("crow_indices", -3)],
+)
 def test_whatever_reads_by_an_overwritten_index_fails(use, part, bad):
     x = fl.eye(2).to_sparse_csr()
     USES[use](x)
