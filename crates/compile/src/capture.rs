@@ -5,8 +5,8 @@ use crate::formula;
 use crate::graph::{Arg, Call, Graph, Loop, Node, Returned, Source, ValueId, ValueInfo};
 use crate::traced_loops::{TracedLoop, TracedOperand, traced};
 use flambeau_core::{
-    Device, DispatchKey, DispatchKeySet, Geometry, Layout, Result, ScalarType, Storage, TensorImpl,
-    ThreadKeysGuard, bail, ensure, error,
+    Device, DispatchKey, DispatchKeySet, Generator, GeneratorState, Geometry, Layout, Result, ScalarType,
+    Storage, TensorImpl, ThreadKeysGuard, bail, ensure, error,
 };
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{
@@ -124,6 +124,16 @@ pub(crate) fn capture(
 /// Keys that are above the kernels of backends.
 fn above_backends() -> ThreadKeysGuard {
     ThreadKeysGuard::exclude(DispatchKeySet::FULL.without(DispatchKeySet::BACKENDS))
+}
+
+/// The states of the generators that a call draws from: its kernel for shapes may draw too, and calls of the plan draw what it drew.
+fn generator_states(values: &[Value]) -> Vec<(Generator, GeneratorState)> {
+    let given = values.iter().filter_map(|value| match value {
+        Value::Generator(generator) => Some(generator),
+        _ => None,
+    });
+    let all = given.chain([Generator::default_cpu()]);
+    all.map(|generator| (generator.clone(), generator.state())).collect()
 }
 
 /// The graph so far, and the tensors that stand for its values.
@@ -310,10 +320,13 @@ impl Recorder {
                 *value = Value::Device(Device::META);
             }
         }
+        let states = if call.is_random { generator_states(&values) } else { Vec::new() };
         let returned = {
             let _above = above_backends();
-            call.operator.call_boxed(&values)?
+            call.operator.call_boxed(&values)
         };
+        states.into_iter().for_each(|(generator, state)| generator.set_state(state));
+        let returned = returned?;
         let mut results = Vec::new();
         for value in &returned {
             results.push(match value {

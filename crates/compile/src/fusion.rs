@@ -39,6 +39,7 @@ pub(crate) fn parts(graph: &Graph) -> Vec<Part> {
         group_of: vec![None; graph.values.len()],
         phase_of: vec![0; graph.values.len()],
         calls: Vec::new(),
+        random_phase: 0,
     };
     for (position, _) in needed(graph).iter().enumerate().filter(|(_, needed)| **needed) {
         match &graph.nodes[position] {
@@ -73,11 +74,18 @@ struct Fusion<'g> {
     phase_of: Vec<usize>,
     /// Phase and position.
     calls: Vec<(usize, usize)>,
+    /// The phase of the last operator that draws random numbers.
+    random_phase: usize,
 }
 
 impl Fusion<'_> {
     fn add_call(&mut self, position: usize, node: &Node) {
-        let phase = node.reads().iter().map(|read| self.phase_of[*read]).max().unwrap_or(0);
+        let mut phase = node.reads().iter().map(|read| self.phase_of[*read]).max().unwrap_or(0);
+        if matches!(node, Node::Call(call) if call.is_random) {
+            // Random numbers are drawn in the order of the function.
+            phase = phase.max(self.random_phase);
+            self.random_phase = phase;
+        }
         node.makes().iter().for_each(|made| self.phase_of[*made] = phase + 1);
         self.calls.push((phase, position));
     }
