@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 /// Runs the test that writes the table of dtypes, then the generator, which writes the page of operators.
 pub(crate) fn types() -> Outcome {
     let mut test = Command::new("cargo");
-    test.args(["test", "--quiet", "--package", "flambeau-tests", "--test", "types", "the_table"]);
+    test.args(["test", "--quiet", "--workspace", "--test", "types", "the_table"]);
     if !test.env("UPDATE_TYPES", "1").current_dir(root()).status()?.success() {
         return Ok(ExitCode::FAILURE);
     }
