@@ -129,3 +129,70 @@ def test_it_is_the_function_of_programs_for_pytorch():
     assert isinstance(torch.compile(gelu), type(fl.compile(gelu)))
     assert torch.compile(gelu, backend="eager") is gelu
     same(torch.compile(fullgraph=True)(gelu)(fl.ones(4)), gelu(fl.ones(4)))
+
+
+SCALE = 2.0
+
+
+def scaled(x):
+    return x * SCALE + 1
+
+
+def through_a_helper(x):
+    return scaled(x).relu()
+
+
+class Tempered(fl.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.temperature = 1.0
+        self.calls = []
+
+    def forward(self, x):
+        return self.tempered(x).exp()
+
+    def tempered(self, x):
+        return x / self.temperature
+
+
+class Counting(fl.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x):
+        self.count += 1
+        return x * self.count
+
+
+def test_what_a_function_reads_is_seen_through_the_functions_that_it_calls(monkeypatch):
+    x = fl.linspace(-1, 1, 37)
+    compiled = fl.compile(through_a_helper)
+    assert fl.equal(compiled(x), through_a_helper(x))
+    monkeypatch.setitem(globals(), "SCALE", -3.0)
+    assert fl.equal(compiled(x), (x * -3 + 1).relu())
+
+
+def test_attributes_of_modules_are_seen():
+    x, module = fl.linspace(-1, 1, 37), Tempered()
+    del module.calls
+    compiled = fl.compile(lambda x: module(x))
+    assert "loop" in compiled.explain(x)
+    assert fl.equal(compiled(x), x.exp())
+    module.temperature = 4.0
+    assert fl.equal(compiled(x), (x / 4).exp())
+    module.temperature = [4.0]
+    assert "list" in compiled.explain(x)
+
+
+def test_functions_with_effects_run_as_written():
+    x, module = fl.ones(3), Counting()
+    compiled = fl.compile(lambda x: module(x))
+    assert "writes" in compiled.explain(x)
+    assert [compiled(x)[0].item() for _ in range(3)] == [1, 2, 3]
+
+    def printed(x):
+        print("called")
+        return x + 1
+
+    assert "print()" in fl.compile(printed).explain(x)

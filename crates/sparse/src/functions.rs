@@ -229,7 +229,7 @@ fn normalized(tensor: &Tensor, dim: i64, dtype: Option<ScalarType>, is_log: bool
     as_layout_of(&coo.with_values(values), tensor)
 }
 
-/// The softmax of each compressed row or column: its elements are adjacent, and keep their places.
+/// The softmax of each compressed row or column: its elements are adjacent, and keep their positions.
 fn normalized_segments(
     tensor: &Tensor,
     dim: usize,
@@ -259,9 +259,9 @@ fn normalized_groups(coo: &Coo, dim: usize, is_log: bool) -> Result<Tensor> {
     let indices = ops::index_select(&coo.indices, 0, &long(&others, coo.indices.device())?)?;
     let (order, starts, _) = ops::_coo_order(&indices, &sizes)?;
     let made = ops::_segment_softmax(&rows(&coo.values, &order)?, &starts, is_log)?;
-    let places = crate::dense::arange(order.numel(), order.device())?;
-    let place_of = ops::index_put(&order, &[Some(order.clone())], &places, false)?;
-    rows(&made, &place_of)
+    let positions = crate::dense::arange(order.numel(), order.device())?;
+    let rank_of = ops::index_put(&order, &[Some(order.clone())], &positions, false)?;
+    rows(&made, &rank_of)
 }
 
 /// A sparse matrix with the rows of `diagonals` on the diagonals at `offsets`. Element `j` of a row is in column `j`.

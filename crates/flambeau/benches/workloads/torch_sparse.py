@@ -75,7 +75,7 @@ def in_scipy(label, n):
         return made
 
     def coalesced(a):
-        # SciPy's way to coalesce in place would find its work done in the second call.
+        # SciPy coalesces in place, and would find its work done in the second call.
         made = a.tocsr()
         made.sum_duplicates()
         return torch.from_numpy(made.data)

@@ -7,6 +7,7 @@ import types
 
 import flambeau
 from flambeau import Tensor, _flambeau
+from flambeau._compile_state import SIMPLE, Unknown, state_of, text_of
 from flambeau.utils import _pytree as pytree
 
 TYPE_CHECKING = False
@@ -14,68 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Values that a plan may depend on: they are a part of its key by their text.
-SIMPLE = (int, float, complex, str, bytes, bool, type(None), flambeau.dtype, flambeau.device, type(Ellipsis))
 SLOT = object()
-
-
-class Unknown(Exception):
-    """A value of which nobody can say whether it is the same in the next call."""
-
-
-def text_of(value: Any) -> str:
-    """A text that differs where a plan may: of numbers and strings, and of tuples of them."""
-    if isinstance(value, SIMPLE):
-        return f"{type(value).__name__}:{value!r}"
-    if isinstance(value, (tuple, list)) and len(value) <= 64:
-        return f"{type(value).__name__}({','.join(map(text_of, value))})"
-    if isinstance(value, dict) and len(value) <= 64:
-        return "{" + ",".join(f"{text_of(k)}={text_of(v)}" for k, v in value.items()) + "}"
-    raise Unknown(type(value).__name__)
-
-
-def state_of(function: Any) -> str:
-    """A text for what a function reads beside its arguments, as far as its code names it: numbers, modules, and which objects."""
-    if isinstance(function, types.MethodType):
-        return state_of_value(function.__self__) + state_of(function.__func__)
-    if not isinstance(function, types.FunctionType):
-        return state_of_value(function)
-    code = function.__code__
-    parts = [f"{code.co_filename}:{code.co_firstlineno}"]
-    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
-        parts.append(f"{name}={state_of_value(_contents(cell))}")
-    names = function.__globals__
-    for name in code.co_names:
-        if name in names:
-            parts.append(f"{name}={state_of_value(names[name])}")
-    return ";".join(parts)
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return None
-
-
-def state_of_value(value: Any) -> str:
-    """A text for one value: its own where it is simple, else which object it is."""
-    if isinstance(value, flambeau.nn.Module):
-        return state_of_module(value)
-    try:
-        return text_of(value)
-    except Unknown:
-        return f"{type(value).__name__}@{id(value)}"
-
-
-def state_of_module(module: Any) -> str:
-    """A text for the numbers of a module and its parts, and for which tensors they have."""
-    parts = []
-    for name, part in module.named_modules():
-        simple = [f"{key}:{value!r}" for key, value in vars(part).items() if isinstance(value, SIMPLE)]
-        tensors = [f"{key}@{id(value)}" for table in (part._parameters, part._buffers) for key, value in table.items()]
-        parts.append(f"{name}/{type(part).__name__}({','.join(simple + tensors)})")
-    return ";".join(parts)
+# How many states of what a function reads are compiled for.
+STATES = 64
 
 
 class Compiled:
@@ -85,6 +27,7 @@ class Compiled:
         self._function = function
         self._plans = _flambeau._Plans()
         self._returned: dict[int, tuple[list[Any], Any]] = {}
+        self._kept: dict[str, list[Any]] = {}
         functools.update_wrapper(self, function, updated=())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -99,7 +42,11 @@ class Compiled:
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         template = [SLOT if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         text = ",".join("*" if leaf is SLOT else text_of(leaf) for leaf in template)
-        state = f"{spec}|{text}|{state_of(self._function)}"
+        reads, kept = state_of(self._function)
+        if reads not in self._kept and len(self._kept) >= STATES:
+            raise Unknown(f"more than {STATES} different states of the program")
+        self._kept.setdefault(reads, kept)
+        state = f"{spec}|{text}|{reads}"
         returned: list[Any] = []
         function = self._function
 
@@ -140,7 +87,7 @@ class Compiled:
         try:
             state, function, tensors, returned = self._prepare(args, kwargs)
         except Unknown as unknown:
-            return f"runs as written: an argument is of type {unknown}\n"
+            return f"runs as written: it reads {unknown}\n"
         number, text = self._plans.explain(state, function, tensors)
         if number is not None and returned:
             self._returned[number] = returned[0]

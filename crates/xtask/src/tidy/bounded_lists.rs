@@ -15,6 +15,7 @@ pub(super) const INFALLIBLE: &[&str] =
     &["Vec::with_capacity(", ".collect::<Vec<", ".collect::<Result<Vec<", ".to_vec()"];
 
 pub(super) const BOUNDED: &[(&str, usize, &str)] = &[
+    ("crates/nn/src/optim/clip.rs", 1, "one for each parameter"),
     ("crates/nn/src/optim/group.rs", 1, "one for each parameter"),
     ("crates/ops/src/native/nn/convolution/conv_nd.rs", 1, "one for each spatial dimension"),
     ("crates/ops/src/native/nn/convolution/params.rs", 1, "one for each spatial dimension"),

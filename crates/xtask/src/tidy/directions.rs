@@ -354,6 +354,8 @@ const OPS: Crate = Crate {
             "native/nn/pooling/max_pool",
             "native/reduce/median_mode",
             "native/sparse/arguments",
+            "native/sparse/radix",
+            "native/sparse/segments",
         ],
         &[
             "native/sparse/coo",

@@ -49,6 +49,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/cuda/src/library.rs", "opens libraries and takes functions out of them"),
     ("crates/cuda/src/memory.rs", "hands out device memory and takes it back"),
     ("crates/cuda/src/nvrtc.rs", "calls NVRTC"),
+    ("crates/cuda/src/pinned.rs", "hands out memory of the host that the driver made, and takes it back"),
     ("crates/cuda/src/programs.rs", "gives the driver the images of programs"),
     ("crates/cuda/src/staging.rs", "copies bytes between the host and a device"),
     ("crates/cuda/src/streams.rs", "calls the driver"),

@@ -53,7 +53,7 @@ macro_rules! items {
 
 items!(u64, u128);
 
-/// Calls `f` with each place in ascending order, the key that belongs there and the position that it has in `keys`, which are not negative.
+/// Calls `f` with each rank in ascending order, the key that belongs there and the position that it has in `keys`, which are not negative.
 /// Equal keys keep their order.
 pub(super) fn for_each_sorted(
     keys: &[i64],

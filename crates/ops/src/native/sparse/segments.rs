@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PIECE: usize = 4096;
 /// Products that are worth a task.
 pub(super) const WORK: usize = 1 << 16;
-/// How many positions ahead rows are prefetched. They are at random places, which the hardware prefetcher does not foresee.
+/// How many positions ahead rows are prefetched. Their addresses are random, which the hardware prefetcher does not foresee.
 const AHEAD: usize = 8;
 /// Partial sums of terms that are numbers.
 const LANES: usize = 16;
