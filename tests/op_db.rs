@@ -103,11 +103,6 @@ pub fn rows() -> Vec<Row> {
         random_counts::rows,
         sparse::rows,
     ];
-    let families = if std::env::var_os("ONLY_SPARSE").is_some() {
-        &families[families.len() - 1..]
-    } else {
-        &families[..]
-    };
     families.iter().flat_map(|family| family()).collect()
 }
 

@@ -7,7 +7,10 @@ use crate::transport::{Channel, Frame, Signature};
 use flambeau_core::{Error, Result, ScalarType, bail, ensure, error};
 use flambeau_ops::Tensor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How much longer a rank waits for the answer of one that waits for others.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// A collective that runs on this rank.
 pub(super) struct Call<'a> {
@@ -72,13 +75,24 @@ impl<'a> Call<'a> {
     /// # Errors
     /// `InvalidArgument` where it belongs to another call; `Io` where the rank has ended or is late.
     pub(super) fn receive(&self, from: usize, count: usize) -> Result<Tensor> {
-        self.receive_one_of(from, &[from], count)
+        self.receive_one_of(from, &[from], count, self.end)
+    }
+
+    /// The same from a rank that itself waits for others. It has more time, so that it can name those that are late.
+    pub(super) fn receive_answer(&self, from: usize, count: usize) -> Result<Tensor> {
+        self.receive_one_of(from, &[from], count, self.end.and_then(|end| end.checked_add(GRACE)))
     }
 
     /// The same where this rank waits for several, all of which an error names if they are late.
-    fn receive_one_of(&self, from: usize, pending: &[usize], count: usize) -> Result<Tensor> {
+    fn receive_one_of(
+        &self,
+        from: usize,
+        pending: &[usize],
+        count: usize,
+        end: Option<Instant>,
+    ) -> Result<Tensor> {
         let mailbox = &self.core.transport.mailbox;
-        let received = mailbox.next(self.core.id, self.name(from), Channel::Collective, self.end);
+        let received = mailbox.next(self.core.id, self.name(from), Channel::Collective, end);
         let frame = received.map_err(|e| if e.message() == "timeout" { self.late(pending) } else { e })?;
         self.check(from, &frame)?;
         ensure!(
@@ -123,7 +137,7 @@ impl<'a> Call<'a> {
             let pending: Vec<usize> = (rank..size).filter(|other| *other != self.rank()).collect();
             received.push(match own.take_if(|_| rank == self.rank()) {
                 Some(own) => own,
-                None => self.receive_one_of(rank, &pending, count)?,
+                None => self.receive_one_of(rank, &pending, count, self.end)?,
             });
         }
         Ok(received)

@@ -143,7 +143,7 @@ pub(super) fn all_to_all(call: &Call<'_>, outputs: &[Tensor], inputs: &[Tensor])
 pub(super) fn barrier(call: &Call<'_>) -> Result<()> {
     if call.rank() != 0 {
         call.send(0, &[])?;
-        return call.receive(0, 0).map(drop);
+        return call.receive_answer(0, 0).map(drop);
     }
     call.receive_from_all(buffer(0)?, 0)?;
     call.peers().try_for_each(|peer| call.send(peer, &[]))

@@ -82,6 +82,10 @@ fn forged_patterns_are_errors() {
             assert!(kinds.contains(&error.kind()), "{name} {forged:?}: {error}");
         }
         for forged in FORGED_COLUMNS {
+            // A pattern does not say how many columns there are: what uses the coordinates checks them.
+            if *name == "to coordinates" && forged.len() == col.numel() as usize {
+                continue;
+            }
             let error = call(&crow, &longs(forged)).expect_err(&format!("{name} with columns {forged:?}"));
             assert!(kinds.contains(&error.kind()), "{name} {forged:?}: {error}");
         }

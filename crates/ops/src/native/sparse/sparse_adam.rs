@@ -4,6 +4,7 @@ use super::arguments::{check_bounds, contiguous, indices, parts, ranges};
 use super::segments::WORK;
 use crate::native::guarded_slices::with_slices;
 use crate::parallel::for_each_task;
+use crate::snapshot::Snapshot;
 use crate::vectorized::{FloatElement, with_processor_vectors};
 use crate::{Tensor, dispatch_all_types, ops};
 use bytemuck::Pod;
@@ -26,6 +27,11 @@ pub fn sparse_adam_(
     step: f64,
 ) -> Result<()> {
     const NAME: &str = "_sparse_adam_";
+    if [self_, exp_avg, exp_avg_sq, rows, grad].iter().any(|tensor| tensor.was_resized()) {
+        let [param, mean, square] = [self_, exp_avg, exp_avg_sq].map(Snapshot::snapshot);
+        let (rows, grad) = (rows.snapshot(), grad.snapshot());
+        return sparse_adam_(&param, &mean, &square, &rows, &grad, lr, beta1, beta2, eps, weight_decay, step);
+    }
     let rows = indices(NAME, "rows", rows)?;
     for (argument, tensor) in [("self", self_), ("exp_avg", exp_avg), ("exp_avg_sq", exp_avg_sq)] {
         ensure!(
