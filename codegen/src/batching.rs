@@ -25,10 +25,10 @@ pub(crate) const KINDS: &[(&str, &str)] = &[
 /// The arguments that name dimensions.
 const DIMS: &[&str] = &["dim", "dims", "dim0", "dim1", "dim2", "dimension"];
 
-/// The kind of an operator; `None` for composites, of which only the operators that they call have rules.
+/// The kind of an operator; `None` for composites without the field, of which only the operators that they call have rules.
 pub(crate) fn kind(operator: &Operator<'_>) -> Option<&'static str> {
     let entry = operator.entry;
-    if is_implicit_composite(entry) {
+    if is_implicit_composite(entry) && entry.batch.is_none() {
         return None;
     }
     let is_out = operator.schema.is_out() || variant_of(&operator.schema.name) == Variant::Out;

@@ -78,6 +78,9 @@ struct Fusion<'g> {
     random_phase: usize,
 }
 
+/// Where a part comes in the program: its phase, loops before calls, fewer dimensions and elements first, then the order of the function.
+type Rank = (usize, usize, usize, i64, usize);
+
 impl Fusion<'_> {
     fn add_call(&mut self, position: usize, node: &Node) {
         let mut phase = node.reads().iter().map(|read| self.phase_of[*read]).max().unwrap_or(0);
@@ -199,7 +202,7 @@ impl Fusion<'_> {
     }
 
     fn in_order(self) -> Vec<Part> {
-        let mut keyed: Vec<((usize, usize, usize, i64, usize), Part)> = Vec::new();
+        let mut keyed: Vec<(Rank, Part)> = Vec::new();
         for group in self.groups.into_iter().flatten() {
             // Of groups of one phase, one of fewer elements may be read by one of more, to which it is broadcast.
             let count = group.sizes.iter().fold(1i64, |all, size| all.saturating_mul(*size));

@@ -246,7 +246,7 @@ impl RowCall<'_> {
     fn run(&self) {
         let rows: usize = self.rows.outer.iter().product();
         let pieces = self.rows.length.div_ceil(TILE);
-        let of_piece = self.rows.length.min(TILE).max(1);
+        let of_piece = self.rows.length.clamp(1, TILE);
         let grain = (GRAIN / of_piece).max(1);
         parallel_for(0..rows * pieces, grain, |range| {
             Tiles::with(self, |tiles| {

@@ -182,12 +182,12 @@ fn rows_of(sizes: &[i64], inputs: &[&ValueInfo], outputs: &[&ValueInfo]) -> Rows
     let mut merged: Vec<(i64, Vec<i64>)> = Vec::new();
     for d in dims {
         let along: Vec<i64> = strides.iter().map(|of| of[d]).collect();
-        if let Some((size, last)) = merged.last_mut() {
-            if last.iter().zip(&along).all(|(outer, inner)| *outer == inner * sizes[d]) {
-                *size *= sizes[d];
-                *last = along;
-                continue;
-            }
+        if let Some((size, last)) = merged.last_mut()
+            && last.iter().zip(&along).all(|(outer, inner)| *outer == inner * sizes[d])
+        {
+            *size *= sizes[d];
+            *last = along;
+            continue;
         }
         merged.push((sizes[d], along));
     }

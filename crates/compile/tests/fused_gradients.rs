@@ -35,7 +35,7 @@ fn assert_gradients(name: &str, f: fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs:
     for (made, expected) in made.iter().zip(&expected) {
         assert_eq!(made.is_some(), expected.is_some(), "{name}");
         if let (Some(made), Some(expected)) = (made, expected) {
-            assert_same(name, &[made.clone()], &[expected.clone()]);
+            assert_same(name, std::slice::from_ref(made), std::slice::from_ref(expected));
         }
     }
 }
@@ -76,7 +76,7 @@ fn of_tensors_that_the_function_knows() {
     let known = weight.clone();
     let compiled = compile(move |x: &[Tensor]| Ok(vec![((&x[0] * &known)?).tanh()?]));
     let x = numbers(9, &[3, 8], ScalarType::F64).unwrap();
-    compiled.call(&[x.clone()]).unwrap()[0].sum().unwrap().backward().unwrap();
+    compiled.call(std::slice::from_ref(&x)).unwrap()[0].sum().unwrap().backward().unwrap();
     let made = weight.grad().unwrap();
     weight.set_grad(None).unwrap();
     ((&x * &weight).unwrap()).tanh().unwrap().sum().unwrap().backward().unwrap();
@@ -95,7 +95,7 @@ fn against_finite_differences_and_twice() {
 fn a_write_before_the_backward_pass_is_noticed() {
     let x = leaves(&[&[6]], ScalarType::F32);
     let y = (&x[0] * 1.0).unwrap();
-    let result = compile(CHAINS[3].1).call(&[y.clone()]).unwrap();
+    let result = compile(CHAINS[3].1).call(std::slice::from_ref(&y)).unwrap();
     ops::mul__scalar(&y, 2.0.into()).unwrap();
     assert!(result[0].sum().unwrap().backward().is_err());
 }

@@ -43,7 +43,7 @@ fn a_write_to_an_argument() {
     });
     let (a, b) = (x(), x());
     refused(&compiled, &[a.clone(), b.clone()], "in place");
-    assert_same("explained only", &[a.clone()], &[x()]);
+    assert_same("explained only", std::slice::from_ref(&a), &[x()]);
     compiled.call(&[a.clone(), b.clone()]).unwrap();
     assert_same("written once", &[a], &[(x() + x()).unwrap()]);
 }

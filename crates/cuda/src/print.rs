@@ -300,7 +300,7 @@ fn expression(node: &Node, is_of_parts: bool) -> String {
     let infix = |operator: &str| format!("B({})", args.join(operator));
     match node.name {
         "input" if is_of_parts => {
-            format!("x{}.{}", node.payload / 2, if node.payload % 2 == 0 { "re" } else { "im" })
+            format!("x{}.{}", node.payload / 2, if node.payload.is_multiple_of(2) { "re" } else { "im" })
         }
         "input" => format!("x{}", node.payload),
         "scalar" => format!("s{}", node.payload),

@@ -314,8 +314,15 @@ fn stream_for(object: &Object<'_>) -> PyResult<Option<usize>> {
         return Ok(None);
     }
     let (kind, number): (i32, i32) = call(&object.getattr("__dlpack_device__")?, ())?.extract()?;
+    stream_of(kind, number)
+}
+
+/// The driver's handle of this thread's stream of a device; `None` for the host.
+fn stream_of(kind: i32, number: i32) -> PyResult<Option<usize>> {
+    let unusable =
+        |e| PyBufferError::new_err(format!("DLPack's device ({kind}, {number}) cannot be used: {e}"));
     match device_of(kind, number)?.index().filter(|_| kind == CUDA) {
-        Some(index) => flambeau_cuda::Stream::current(index).address().map(Some).map_err(raise),
+        Some(index) => flambeau_cuda::Stream::current(index).address().map(Some).map_err(unusable),
         None => Ok(None),
     }
 }
@@ -407,6 +414,7 @@ fn take<M: Managed>(capsule: &Object<'_>) -> PyResult<Tensor> {
     // SAFETY: a capsule of that name holds such a struct.
     let (dl, read_only) = unsafe { (*(*managed).tensor(), (*managed).is_read_only()) };
     let device = device_of(dl.device_type, dl.device_id)?;
+    stream_of(dl.device_type, dl.device_id)?;
     let dtype = dtype_of(&dl)?;
     // SAFETY: a struct that a capsule holds is as `dlpack.h` has it.
     let sizes = unsafe { listed(dl.shape, dl.ndim) }?;

@@ -221,8 +221,11 @@ if rank == 0:
     assert mine.keys() == expected.keys()
     assert all(fb.equal(mine[k][n], expected[k][n]) for k in mine for n in ("exp_avg", "exp_avg_sq"))
     print("VALUES", values)
-held = sum(len(state) for state in sharded.optim.state.values())
-assert held * size <= sum(len(state) for state in optimizer.state.values()) + size * 2 or size == 1, held
+def elements(state):
+    return sum(of_one["exp_avg"].numel() for of_one in state.values())
+
+held, whole = elements(sharded.optim.state), elements(optimizer.state)
+assert held <= whole / size + max(p.numel() for p in model.parameters()), (held, whole)
 """
 
 
@@ -355,7 +358,7 @@ def test_stores(tmp_path):
         assert store.delete_key("a") and not store.delete_key("a")
         with pytest.raises(dist.DistStoreError, match="'a'|\"a\""):
             store.wait(["a"], timedelta(seconds=0.2))
-        with pytest.raises(RuntimeError, match="expected the value of .new. to be a number"):
+        with pytest.raises(RuntimeError, match="expected the value of .*new. to be a number"):
             store.add("new", 1)
     threading.Timer(0.2, lambda: server.set("late", "here")).start()
     assert client.get("late") == b"here"

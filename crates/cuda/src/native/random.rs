@@ -72,14 +72,14 @@ fn fill(
 }
 
 fn uniform_(
-    key: DispatchKeySet,
+    _: DispatchKeySet,
     self_: &Tensor,
     from: f64,
     to: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
     if self_.is_complex() {
-        return uniform_(key, &ops::view_as_real(self_)?, from, to, generator);
+        return ops::uniform_(&ops::view_as_real(self_)?, from, to, generator);
     }
     let generator = generator_of(self_, generator)?;
     // The host's kernel checks the arguments.

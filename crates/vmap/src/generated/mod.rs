@@ -747,6 +747,7 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::UNIQUE_DIM,
             &ops::UNIQUE_DIM_CONSECUTIVE,
             &ops::_CSR_SELECT_ROWS,
+            &ops::_SPARSE_ADAM_,
             &ops::_CSR_MATMUL_PATTERN,
         ],
     ),

@@ -355,8 +355,8 @@ const OPS: Crate = Crate {
             "native/reduce/median_mode",
             "native/sparse/arguments",
             "native/sparse/radix",
-            "native/sparse/segments",
         ],
+        &["native/sparse/segments"],
         &[
             "native/sparse/coo",
             "native/sparse/csr_matmul",

@@ -166,11 +166,11 @@ pub(super) fn ranges(
 }
 
 /// The elements of each range of units in a result, for ranges that follow each other from 0 on.
-pub(super) fn parts<'o, T>(
-    mut out: &'o mut [T],
+pub(super) fn parts<T>(
+    mut out: &mut [T],
     ranges: Vec<Range<usize>>,
     elements: impl Fn(&Range<usize>) -> usize,
-) -> Vec<(Range<usize>, &'o mut [T])> {
+) -> Vec<(Range<usize>, &mut [T])> {
     scratch::collect(ranges.into_iter().map(|range| {
         let (part, rest) = std::mem::take(&mut out).split_at_mut(elements(&range));
         out = rest;

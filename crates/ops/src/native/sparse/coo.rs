@@ -134,7 +134,7 @@ pub(super) fn segment_sums(
     let listed = order.map(|order| indices(name, "order", order)).transpose()?;
     let width = shape::numel(&sizes[1..])? as usize;
     dispatch_all_types!(accumulators, sums, name, T => {
-        with_slices(name, &[&from, &starts, listed.as_ref().unwrap_or(&starts)], &[&out], |s| {
+        with_slices(name, &[&from, starts, listed.as_ref().unwrap_or(starts)], &[&out], |s| {
             let order = listed.is_some().then(|| s.read::<i64>(2)).transpose()?;
             let count = order.map_or(rows as usize, <[i64]>::len);
             let segments = Pointers::new(name, "starts", s.read(1)?, count)?;

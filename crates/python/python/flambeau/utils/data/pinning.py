@@ -17,7 +17,8 @@ def pinned(batch: Any) -> Any:
         return batch.pin_memory()
     if isinstance(batch, Mapping):
         items = {key: pinned(value) for key, value in batch.items()}
-        return items if type(batch) is dict else type(batch)(items)
+        kind: Any = type(batch)
+        return items if kind is dict else kind(items)
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*map(pinned, batch))
     if isinstance(batch, (list, tuple)):
