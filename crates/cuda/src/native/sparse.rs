@@ -15,6 +15,7 @@ register!(ops::_SEGMENT_SUM, Cuda, segment_sum);
 register!(ops::_CONVERT_INDICES_FROM_COO_TO_CSR, Cuda, coo_to_csr);
 register!(ops::_CONVERT_INDICES_FROM_CSR_TO_COO, Cuda, csr_to_coo);
 register!(ops::_CSR_TRANSPOSE, Cuda, csr_transpose);
+register!(ops::_CSR_SELECT_ROWS, Cuda, csr_select_rows);
 register!(ops::_CSR_MM, Cuda, csr_mm);
 register!(ops::_CSR_SAMPLED_MM, Cuda, csr_sampled_mm);
 register!(ops::_CSR_MATMUL_PATTERN, Cuda, csr_matmul_pattern);
@@ -131,6 +132,35 @@ fn ensure_pointers(operator: &str, crow: &Tensor) -> Result<()> {
         "expected a pointer for each row, and one for the end, but got none"
     );
     Ok(())
+}
+
+/// The number of elements of the rows, and whether the pointers ascend, are waited for.
+fn csr_select_rows(_: DispatchKeySet, crow: &Tensor, index: &Tensor, count: i64) -> Result<(Tensor, Tensor)> {
+    const NAME: &str = "_csr_select_rows";
+    ensure_pointers(NAME, crow)?;
+    let (crow, index) = (dense_as(crow, LONG)?, dense_as(index, LONG)?);
+    let rows = crow.numel() - 1;
+    let of = |start: i64| ops::index_select(&ops::narrow(&crow, 0, start, rows)?, 0, &index);
+    let (begins, ends) = (of(0)?, of(1)?);
+    let lengths = ops::sub_tensor(&ends, &begins, ONE)?;
+    let pointers = ops::constant_pad_nd(&ops::cumsum(&lengths, 0, None)?, &[1, 0], Scalar::Int(0))?;
+    // The least of all that must not be negative.
+    let slack = ops::rsub_scalar(&ends, Scalar::Int(count), ONE)?;
+    let signs = ops::cat(
+        &[begins.clone(), lengths, slack, ops::zeros_like(&pointers, None, None, None, None, None)?],
+        0,
+    )?;
+    ensure!(
+        ops::min(&signs)?.item::<i64>()? >= 0,
+        InvalidArgument(NAME, "crow"),
+        "expected pointers that ascend from 0 to {count}, the number of indices"
+    );
+    let total = ops::select_int(&pointers, 0, -1)?.item::<i64>()?;
+    let shifts = ops::sub_tensor(&begins, &ops::narrow(&pointers, 0, 0, index.numel())?, ONE)?;
+    let own = ops::arange(Scalar::Int(total), Some(LONG), None, Some(crow.device()), None)?;
+    let positions =
+        ops::add_tensor(&own, &ops::index_select(&shifts, 0, &rows_of(NAME, &pointers, total)?)?, ONE)?;
+    Ok((pointers, positions))
 }
 
 fn csr_transpose(
