@@ -360,7 +360,7 @@ pub fn copy_to_self(name: &str, result: &Tensor, self_: &Tensor) -> Result<()> {
 }
 
 /// Refuses a tensor of which two elements share memory.
-fn ensure_written_once(out: &Tensor) -> Result<()> {
+pub(crate) fn ensure_written_once(out: &Tensor) -> Result<()> {
     ensure!(
         out.is_contiguous() || !shape::has_internal_overlap(out.sizes(), out.strides()),
         Aliasing,

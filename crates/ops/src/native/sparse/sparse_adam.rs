@@ -5,6 +5,7 @@ use super::segments::WORK;
 use crate::native::guarded_slices::with_slices;
 use crate::parallel::for_each_task;
 use crate::snapshot::Snapshot;
+use crate::structured::ensure_written_once;
 use crate::vectorized::{FloatElement, with_processor_vectors};
 use crate::{Tensor, dispatch_all_types, ops};
 use bytemuck::Pod;
@@ -42,6 +43,7 @@ pub fn sparse_adam_(
             self_.sizes(),
             tensor.signature()
         );
+        ensure_written_once(tensor)?;
     }
     ensure!(
         grad.dim() == self_.dim()
