@@ -95,10 +95,12 @@ impl Balance {
 
     /// Overwrites eigenvectors of the balanced matrix, as columns, with those of the original one.
     pub(crate) fn undo(&self, vectors: &mut MatrixMut<'_, Complex<f64>>) {
+        let active = &self.exponents[self.active.clone()];
+        let factors = scratch::collect(active.iter().map(|exponent| f64::from(*exponent).exp2()));
         for j in 0..vectors.columns() {
             let column = vectors.column(j);
-            for i in self.active.clone() {
-                column[i] = column[i].scaled(f64::from(self.exponents[i]).exp2());
+            for (x, factor) in column[self.active.clone()].iter_mut().zip(&factors) {
+                *x = x.scaled(*factor);
             }
             // The last exchange first.
             let before = (0..self.active.start).rev();

@@ -2,11 +2,12 @@
 
 use crate::balance::Balance;
 use crate::field::Field;
+use crate::hessenberg::hessenberg;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::qr::product_below_diagonal;
 use crate::reflector::norm;
 use crate::scaling::{Failure, scale};
-use crate::schur::{Basis, Iteration, complex, hessenberg, negligible_size};
+use crate::schur::{Basis, Iteration, complex, negligible_size};
 use flambeau_core::Complex;
 use flambeau_gemm::scratch;
 use flambeau_parallel::for_each_task;
@@ -14,6 +15,14 @@ use flambeau_vectorized::with_processor_vectors;
 
 /// The largest element of a vector while it is computed. Larger ones are scaled down, and the others with them.
 const LARGEST: f64 = 1e60;
+
+/// Rows from which on columns begin a cache line later than their length says: where it is a power of two, columns would share a few
+/// sets of the L1 cache.
+const PADDED: usize = 64;
+/// The elements of a cache line of f64.
+const PADDING: usize = 8;
+/// Columns of a triangle that are multiplied at once.
+const TRIANGLE: usize = 64;
 
 /// Rows from which on several threads compute vectors.
 const WORTH_THREADS: usize = 64;
@@ -37,32 +46,85 @@ pub fn eig<T: Field<Real = f64>>(
         return Ok(());
     }
     let factor = scale(&mut a)?;
+    let pitch = if n < PADDED { n } else { n + PADDING };
+    let mut padded = scratch::filled(T::ZERO, if n < PADDED { 0 } else { pitch * n });
+    let mut a = if n < PADDED {
+        a
+    } else {
+        let mut copy = MatrixMut::new(&mut padded, n, n, pitch);
+        copy.copy_from(&a.view());
+        copy
+    };
     let balance = Balance::new(&mut a);
     let mut tau = scratch::filled(T::ZERO, n - 1);
     hessenberg(&mut a, &balance.active, &mut tau);
-    let mut basis = scratch::filled(T::ZERO, if vectors.is_some() { n * n } else { 0 });
-    let basis_matrix = if vectors.is_some() {
-        let mut basis = MatrixMut::new(&mut basis, n, n, n);
+    let mut basis = scratch::filled(T::ZERO, if vectors.is_some() { pitch * n } else { 0 });
+    let basis_matrix = vectors.is_some().then(|| {
+        let mut basis = MatrixMut::new(&mut basis, n, n, pitch);
         basis.copy_from(&a.view());
         product_below_diagonal(&mut basis, &tau);
-        Some(basis)
-    } else {
-        None
-    };
+        basis
+    });
     for j in 0..n {
         a.column(j)[(j + 2).min(n)..].fill(T::ZERO);
     }
     Iteration { h: a.reborrow(), q: Basis::new(basis_matrix), active: balance.active.clone() }.run(values)?;
     if let Some(mut vectors) = vectors {
-        let basis = scratch::collect(basis.iter().map(|x| complex(*x)));
-        let of_schur_form = vectors_of_schur_form(a.view(), values);
-        let (basis, of_schur_form) = (Matrix::new(&basis, n, n, n), Matrix::new(&of_schur_form, n, n, n));
-        vectors.multiply_add(1.0, &basis, &of_schur_form, 0.0);
+        let of_schur_form = packed(&vectors_of_schur_form(a.view(), values), values);
+        let (basis, of_schur_form) = (Matrix::new(&basis, n, n, pitch), Matrix::new(&of_schur_form, n, n, n));
+        multiply_triangle(&mut a, &basis, &of_schur_form);
+        unpack(&a.view(), values, &mut vectors);
         balance.undo(&mut vectors);
         normalize::<T>(&mut vectors, values);
     }
     values.iter_mut().for_each(|value| *value = factor.undone(*value));
     Ok(())
+}
+
+/// Complex columns in the type of the matrix. Those of a real matrix are real columns: for a pair, the real and the imaginary parts of
+/// its first vector.
+fn packed<T: Field<Real = f64>>(vectors: &[Complex<f64>], values: &[Complex<f64>]) -> Vec<T> {
+    let n = values.len();
+    let mut columns = scratch::with_capacity(n * n);
+    for (index, value) in values.iter().enumerate() {
+        if is_second::<T>(*value) {
+            columns.extend(vectors[(index - 1) * n..index * n].iter().map(|x| T::from_real(x.im)));
+        } else {
+            columns.extend(vectors[index * n..(index + 1) * n].iter().map(|x| T::from_parts(x.re, x.im)));
+        }
+    }
+    columns
+}
+
+/// The first vectors of pairs and the other vectors, of columns as those of [`packed`].
+fn unpack<T: Field<Real = f64>>(
+    columns: &Matrix<'_, T>,
+    values: &[Complex<f64>],
+    vectors: &mut MatrixMut<'_, Complex<f64>>,
+) {
+    for (index, value) in values.iter().enumerate() {
+        let (to, from) = (vectors.column(index), columns.column(index));
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = complex(*from));
+        if !T::IS_COMPLEX && value.im > 0.0 {
+            let parts = columns.column(index + 1);
+            to.iter_mut().zip(parts).for_each(|(to, part)| to.im = part.re());
+        }
+    }
+}
+
+/// `product = a b`, where `b` has zeros below the diagonal, but for an element beside it.
+fn multiply_triangle<T: Field<Real = f64>>(
+    product: &mut MatrixMut<'_, T>,
+    a: &Matrix<'_, T>,
+    b: &Matrix<'_, T>,
+) {
+    let n = product.columns();
+    for start in (0..n).step_by(TRIANGLE) {
+        let columns = TRIANGLE.min(n - start);
+        let inner = (start + columns + 1).min(n);
+        let (a, b) = (a.block(0, 0, [n, inner]), b.block(0, start, [inner, columns]));
+        product.reborrow().block(0, start, [n, columns]).multiply_add(1.0, &a, &b, 0.0);
+    }
 }
 
 /// Whether the eigenvalue at an index is the second one of a pair of a real matrix, whose vector is the conjugate of the one before.

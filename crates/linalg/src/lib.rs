@@ -18,10 +18,14 @@ mod readme {}
 mod balance;
 mod batch;
 mod bidiagonal;
+mod bidiagonalize;
 mod cholesky;
+mod columns;
+mod divide;
 mod eig;
 mod field;
 mod hermitian;
+mod hessenberg;
 mod lanes;
 mod ldl;
 mod lu;
@@ -35,6 +39,8 @@ mod svd;
 #[cfg(test)]
 mod tests;
 mod triangular;
+mod tridiagonal;
+mod tridiagonalize;
 
 pub use batch::{
     SingularVectors, batch_length, cholesky_batch, hermitian_batch, householder_product_batch, lu_batch,

@@ -222,6 +222,14 @@ impl<'a, T: Field> MatrixMut<'a, T> {
         panels
     }
 
+    /// A copy of its elements, column after column.
+    pub(crate) fn to_vec(&self) -> Vec<T> {
+        let mut elements = scratch::with_capacity(self.rows() * self.columns());
+        let view = self.view();
+        (0..self.columns()).for_each(|j| elements.extend_from_slice(view.column(j)));
+        elements
+    }
+
     /// An element.
     pub fn at(&self, row: usize, column: usize) -> T {
         self.view().at(row, column)
@@ -274,6 +282,9 @@ impl<'a, T: Field> MatrixMut<'a, T> {
 
     /// Sets all elements to one value.
     pub fn fill(&mut self, value: T) {
+        if self.is_column_major() {
+            return (0..self.sizes[1]).for_each(|column| self.column(column).fill(value));
+        }
         for column in 0..self.sizes[1] {
             for row in 0..self.sizes[0] {
                 self.set(row, column, value);
@@ -284,6 +295,10 @@ impl<'a, T: Field> MatrixMut<'a, T> {
     /// Copies a matrix of the same sizes.
     pub fn copy_from(&mut self, from: &Matrix<'_, T>) {
         assert!(self.sizes == from.sizes, "a copy of {:?} to {:?}", from.sizes, self.sizes);
+        if self.is_column_major() && from.strides[0] == 1 && !from.conjugated {
+            return (0..self.sizes[1])
+                .for_each(|column| self.column(column).copy_from_slice(from.column(column)));
+        }
         for column in 0..self.sizes[1] {
             for row in 0..self.sizes[0] {
                 self.set(row, column, from.at(row, column));

@@ -1,5 +1,6 @@
 //! QR factorization by blocks of Householder reflectors, in LAPACK's format: `geqrf`, `orgqr` and `ormqr`.
 
+use crate::columns::{WIDTH, dots};
 use crate::field::Field;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::reflector::{Block, add_multiple, dot, reflector};
@@ -7,6 +8,8 @@ use flambeau_vectorized::with_processor_vectors;
 
 /// Reflectors in a block.
 const BLOCK: usize = 32;
+/// Rows up to which a product of reflectors is computed without blocks.
+const UNBLOCKED: usize = 40;
 
 /// Overwrites `a` with R, on and above the diagonal, and the vectors of the reflectors below it: `Q = H1 H2 .. Hk`.
 pub fn qr<T: Field>(mut a: MatrixMut<'_, T>, tau: &mut [T]) {
@@ -28,11 +31,11 @@ fn factor_panel<T: Field>(panel: &mut MatrixMut<'_, T>, tau: &mut [T]) {
         #[inline(always)]
         || {
             for (j, tau) in tau.iter_mut().enumerate() {
-                *tau = reflector(&mut panel.column(j)[j..]);
-                for k in j + 1..panel.columns() {
-                    let (vector, column) = panel.two_columns(j, k);
-                    apply_adjoint(&vector[j + 1..], *tau, &mut column[j..]);
-                }
+                let sizes = [panel.rows() - j, panel.columns() - j];
+                let part = panel.reborrow().block(j, j, sizes);
+                let (mut own, mut others) = part.split_columns(1);
+                *tau = reflector(own.column(0));
+                apply_adjoint_to_columns(&own.column(0)[1..], *tau, &mut others);
             }
         },
     );
@@ -47,11 +50,35 @@ pub(crate) fn apply_adjoint<T: Field>(tail: &[T], tau: T, c: &mut [T]) {
     add_multiple(rest, -factor, tail);
 }
 
+/// `a = H' a`, for the reflector with `tail` after a 1, four columns at a time.
+#[inline(always)]
+pub(crate) fn apply_adjoint_to_columns<T: Field>(tail: &[T], tau: T, a: &mut MatrixMut<'_, T>) {
+    let columns = a.columns();
+    let whole = columns / WIDTH * WIDTH;
+    for j in (0..whole).step_by(WIDTH) {
+        let view = a.view();
+        let sums = dots([0, 1, 2, 3].map(|k| &view.column(j + k)[1..]), tail);
+        for (k, sum) in sums.into_iter().enumerate() {
+            let column = a.column(j + k);
+            let factor = tau.conj() * (column[0] + sum.conj());
+            column[0] = column[0] - factor;
+            add_multiple(&mut column[1..], -factor, tail);
+        }
+    }
+    (whole..columns).for_each(|j| apply_adjoint(tail, tau, a.column(j)));
+}
+
 /// Overwrites `a`, whose first columns hold the vectors of reflectors, with the first columns of their product.
 pub fn householder_product<T: Field>(a: MatrixMut<'_, T>, tau: &[T]) {
     let (rows, columns, count) = (a.rows(), a.columns(), tau.len());
     assert!(count <= columns && columns <= rows, "{count} reflectors, {rows} x {columns}");
     let mut a = a;
+    if rows <= UNBLOCKED && a.is_column_major() {
+        return with_processor_vectors(
+            #[inline(always)]
+            || multiply_one_by_one(&mut a, tau),
+        );
+    }
     let mut vectors = flambeau_gemm::scratch::filled(T::ZERO, rows * count);
     for (j, column) in vectors.chunks_exact_mut(rows.max(1)).enumerate() {
         column.copy_from_slice(a.column(j));
@@ -64,6 +91,26 @@ pub fn householder_product<T: Field>(a: MatrixMut<'_, T>, tau: &[T]) {
         let block = Block::new(&vectors.block(at, at, [rows - at, tau.len()]), tau);
         // The columns before are those of the identity, which the block leaves as they are.
         block.apply(false, &mut a.reborrow().block(at, at, [rows - at, columns - at]));
+    }
+}
+
+/// [`householder_product`], a reflector at a time from the last to the first: the columns before are those of the identity.
+#[inline(always)]
+fn multiply_one_by_one<T: Field>(a: &mut MatrixMut<'_, T>, tau: &[T]) {
+    let (rows, columns) = (a.rows(), a.columns());
+    for j in tau.len()..columns {
+        a.column(j).fill(T::ZERO);
+        a.set(j, j, T::ONE);
+    }
+    for (j, tau) in tau.iter().enumerate().rev() {
+        let part = a.reborrow().block(j, j, [rows - j, columns - j]);
+        let (mut own, mut others) = part.split_columns(1);
+        // The adjoint of the adjoint.
+        apply_adjoint_to_columns(&own.column(0)[1..], tau.conj(), &mut others);
+        let own = own.column(0);
+        own[0] = T::ONE - *tau;
+        own[1..].iter_mut().for_each(|x| *x = -*tau * *x);
+        a.column(j)[..j].fill(T::ZERO);
     }
 }
 

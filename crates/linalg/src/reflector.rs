@@ -8,17 +8,22 @@ use crate::matrix::{Matrix, MatrixMut};
 use flambeau_gemm::scratch;
 
 /// The root of the sum of squares, without overflow and underflow.
+#[inline(always)]
 pub(crate) fn norm<T: Field>(x: &[T]) -> T::Real {
+    let square = dot(x, x).re();
+    // Squares that vanished do not count beside such a sum.
+    let smallest = T::Real::SAFE_MIN / (T::Real::EPSILON * T::Real::EPSILON);
+    if square >= smallest && square.is_finite() { square.sqrt() } else { scaled_norm(x) }
+}
+
+/// The same by squares of quotients.
+#[cold]
+fn scaled_norm<T: Field>(x: &[T]) -> T::Real {
     let larger = |a: T::Real, b: T::Real| if b > a || b.is_nan() { b } else { a };
     let parts = |x: &T| larger(x.re().magnitude(), x.im().magnitude());
     let largest = x.iter().map(parts).fold(T::Real::ZERO, larger);
     if largest == T::Real::ZERO || !largest.is_finite() {
         return largest;
-    }
-    // The fourth root of the smallest number: squares of such numbers are far from both ends of the range.
-    let small = T::Real::SAFE_MIN.sqrt().sqrt();
-    if largest >= small && largest <= T::Real::ONE / small {
-        return dot(x, x).re().sqrt();
     }
     let square = |x: &T| {
         let x = x.divided(largest);
@@ -119,7 +124,7 @@ impl<T: Field> Block<T> {
         block
     }
 
-    /// `T[..i, i] = -tau_i T[..i, ..i] V[.., ..i]' v_i`, column by column.
+    /// `T[..i, i] = -tau_i T[..i, ..i] V[.., ..i]' v_i`, column by column, of a factor that is 0.
     fn make_factor(&mut self, tau: &[T]) {
         let (rows, count) = (self.rows, self.count);
         let mut products = scratch::filled(T::ZERO, count * count);
@@ -131,11 +136,11 @@ impl<T: Field> Block<T> {
             T::Real::ZERO,
         );
         for i in 0..count {
-            self.t[i * count + i] = tau[i];
-            for row in 0..i {
-                let sum: T = (row..i).map(|k| self.t[k * count + row] * products[i * count + k]).sum();
-                self.t[i * count + row] = -tau[i] * sum;
+            let (before, column) = self.t.split_at_mut(i * count);
+            for (k, factor) in before.chunks_exact(count).enumerate() {
+                add_multiple(&mut column[..=k], -tau[i] * products[i * count + k], &factor[..=k]);
             }
+            column[i] = tau[i];
         }
     }
 

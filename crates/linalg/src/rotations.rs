@@ -89,10 +89,21 @@ impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
 #[inline(always)]
 fn rotate_rows<T: Field<Real = f64>>(panel: &mut MatrixMut<'_, T>, rotations: &[Rotation]) {
     for Rotation { x, y, c, s } in rotations {
-        let (x, y) = panel.two_columns(*x, *y);
-        for (x, y) in x.iter_mut().zip(y) {
-            (*x, *y) = (x.scaled(*c) + y.scaled(*s), y.scaled(*c) - x.scaled(*s));
-        }
+        rotate_columns(panel, [*x, *y], *c, *s);
+    }
+}
+
+/// Rotates two columns of a matrix.
+#[inline(always)]
+pub(crate) fn rotate_columns<T: Field<Real = f64>>(
+    a: &mut MatrixMut<'_, T>,
+    [x, y]: [usize; 2],
+    c: f64,
+    s: f64,
+) {
+    let (x, y) = a.two_columns(x, y);
+    for (x, y) in x.iter_mut().zip(y) {
+        (*x, *y) = (x.scaled(c) + y.scaled(s), y.scaled(c) - x.scaled(s));
     }
 }
 
@@ -143,9 +154,19 @@ pub(crate) fn rotation_of(f: f64, g: f64) -> [f64; 3] {
     if f == 0.0 {
         return [0.0, 1f64.copysign(g), g.abs()];
     }
-    let r = f.hypot(g).copysign(f);
+    let r = length(f, g).copysign(f);
     [f / r, g / r, r]
 }
+
+/// The root of the sum of squares. `hypot` takes several times as long, and is needed only near the ends of the range.
+#[inline(always)]
+pub(crate) fn length(f: f64, g: f64) -> f64 {
+    let square = f * f + g * g;
+    if SQUARES.contains(&square) { square.sqrt() } else { f.hypot(g) }
+}
+
+/// Sums of squares of which no part that counts has lost digits.
+const SQUARES: std::ops::RangeInclusive<f64> = 1e-270..=1e300;
 
 /// The numbers of `0..values.len()` in the order of the values, equal ones as they were.
 pub(crate) fn order_of(values: &[f64], descending: bool) -> Vec<usize> {
@@ -157,4 +178,10 @@ pub(crate) fn order_of(values: &[f64], descending: bool) -> Vec<usize> {
         first.then(a.cmp(b))
     });
     order
+}
+
+/// Value `i` becomes the former value `order[i]`.
+pub(crate) fn permute(values: &mut [f64], order: &[usize]) {
+    let permuted = scratch::collect(order.iter().map(|from| values[*from]));
+    values.copy_from_slice(&permuted);
 }

@@ -36,6 +36,11 @@ impl Scale {
     }
 }
 
+/// The largest power of two up to a positive number; 1 for 0 and subnormal numbers.
+pub(crate) fn power_of_two(x: f64) -> f64 {
+    if x.is_normal() { f64::from_bits(x.abs().to_bits() & f64::INFINITY.to_bits()) } else { 1.0 }
+}
+
 /// Divides `a` by a power of two if its largest number is extreme.
 pub(crate) fn scale<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Result<Scale, Failure> {
     scale_to_range(a, &RANGE)

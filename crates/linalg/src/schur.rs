@@ -1,11 +1,10 @@
-//! Schur decompositions: reflectors reduce a matrix to Hessenberg form, with zeros below the subdiagonal; then implicit QR steps make
-//! the subdiagonal negligible. Real matrices take two shifts at once, so that complex pairs need no complex arithmetic and remain as
-//! blocks of two rows: Francis, "The QR transformation" (1961).
+//! Schur decompositions of Hessenberg matrices: implicit QR steps make the elements below the diagonal negligible. Real matrices take
+//! two shifts at once, so that complex pairs need no complex arithmetic and remain as blocks of two rows: Francis, "The QR
+//! transformation" (1961).
 
 use crate::field::{Field, Real};
 use crate::matrix::MatrixMut;
-use crate::qr::apply_adjoint;
-use crate::reflector::{add_multiple, reflector};
+use crate::reflector::reflector;
 use crate::scaling::Failure;
 use flambeau_core::Complex;
 use flambeau_gemm::scratch;
@@ -17,41 +16,6 @@ use std::ops::Range;
 const STEPS: usize = 30;
 /// Steps for one eigenvalue after which shifts are chosen differently, to leave a cycle.
 const EXCEPTIONAL: usize = 10;
-
-/// Reduces the rows and columns in `active` to Hessenberg form. What is outside of them is triangular already. The vectors of the
-/// reflectors remain below the subdiagonal.
-pub(crate) fn hessenberg<T: Field>(a: &mut MatrixMut<'_, T>, active: &Range<usize>, tau: &mut [T]) {
-    with_processor_vectors(
-        #[inline(always)]
-        || reduce_columns(a, active, tau),
-    );
-}
-
-#[inline(always)]
-fn reduce_columns<T: Field>(a: &mut MatrixMut<'_, T>, active: &Range<usize>, tau: &mut [T]) {
-    let (n, end) = (a.rows(), active.end);
-    let (mut v, mut product) = (scratch::filled(T::ZERO, n), scratch::filled(T::ZERO, n));
-    for k in active.start..end.saturating_sub(2) {
-        let column = &mut a.column(k)[k + 1..end];
-        tau[k] = reflector(column);
-        if tau[k] == T::ZERO {
-            continue;
-        }
-        let (v, product) = (&mut v[..end - k - 1], &mut product[..end]);
-        v.copy_from_slice(column);
-        v[0] = T::ONE;
-        product.fill(T::ZERO);
-        for (j, v) in v.iter().enumerate() {
-            add_multiple(product, *v, &a.column(k + 1 + j)[..end]);
-        }
-        for (j, v) in v.iter().enumerate() {
-            add_multiple(&mut a.column(k + 1 + j)[..end], -(tau[k] * v.conj()), product);
-        }
-        for j in k + 1..n {
-            apply_adjoint(&v[1..], tau[k], &mut a.column(j)[k + 1..end]);
-        }
-    }
-}
 
 /// A real or complex number as a complex one.
 pub(crate) fn complex<T: Field<Real = f64>>(x: T) -> Complex<f64> {

@@ -3,6 +3,7 @@
 
 mod batch;
 mod complex;
+mod divide;
 mod factors;
 mod general;
 mod spectral;

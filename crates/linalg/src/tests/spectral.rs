@@ -4,9 +4,9 @@ use super::{Dense, assert_close, assert_orthonormal, assert_same_bits, sizes};
 use crate::{Failure, hermitian, svd};
 use std::time::{Duration, Instant};
 
-type Wide = Dense<f64>;
+pub(super) type Wide = Dense<f64>;
 
-fn symmetric(n: usize, seed: u64) -> Wide {
+pub(super) fn symmetric(n: usize, seed: u64) -> Wide {
     let x = Wide::random(n, n, seed);
     let other = x.transposed();
     x.map(|i, j, x| x + other.at(i, j))
@@ -16,13 +16,13 @@ fn scaled_columns(a: &Wide, by: &[f64]) -> Wide {
     a.map(|_, j, x| x * by[j])
 }
 
-fn eigen(a: &Wide) -> Result<(Vec<f64>, Wide), Failure> {
+pub(super) fn eigen(a: &Wide) -> Result<(Vec<f64>, Wide), Failure> {
     let (mut vectors, mut values) = (a.clone(), vec![0.0; a.rows]);
     hermitian(vectors.view_mut(), &mut values, true)?;
     Ok((values, vectors))
 }
 
-fn check_eigen(a: &Wide, what: &str) -> Vec<f64> {
+pub(super) fn check_eigen(a: &Wide, what: &str) -> Vec<f64> {
     let (values, vectors) = eigen(a).expect(what);
     assert!(values.windows(2).all(|pair| pair[0] <= pair[1]), "{what}: ascending");
     assert_orthonormal(&vectors, what);
@@ -33,7 +33,7 @@ fn check_eigen(a: &Wide, what: &str) -> Vec<f64> {
     values
 }
 
-fn hilbert(m: usize, n: usize) -> Wide {
+pub(super) fn hilbert(m: usize, n: usize) -> Wide {
     Wide::from_fn(m, n, |i, j| 1.0 / (i + j + 1) as f64)
 }
 
@@ -115,7 +115,7 @@ fn singular(a: &Wide) -> Result<(Wide, Vec<f64>, Wide), Failure> {
     Ok((u, values, v))
 }
 
-fn check_svd(a: &Wide, what: &str) -> Vec<f64> {
+pub(super) fn check_svd(a: &Wide, what: &str) -> Vec<f64> {
     let (u, values, v) = singular(a).expect(what);
     let count = values.len();
     assert!(values.windows(2).all(|pair| pair[0] >= pair[1]) && values.iter().all(|s| *s >= 0.0), "{what}");
