@@ -105,8 +105,9 @@ GroupMember = group
 
 
 def is_available() -> bool:
-    """Whether process groups exist."""
-    return True
+    """Whether this process is one of a job: a launcher started it, or it has a group. Packages that find distributed training also ask for
+    parts of it that are not here, such as tensor parallelism; a process alone needs none of them."""
+    return is_initialized() or {"RANK", "WORLD_SIZE"} <= os.environ.keys()
 
 
 def is_backend_available(backend: str) -> bool:
