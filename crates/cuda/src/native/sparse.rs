@@ -144,7 +144,7 @@ fn csr_select_rows(_: DispatchKeySet, crow: &Tensor, index: &Tensor, count: i64)
     let (begins, ends) = (of(0)?, of(1)?);
     let lengths = ops::sub_tensor(&ends, &begins, ONE)?;
     let pointers = ops::constant_pad_nd(&ops::cumsum(&lengths, 0, None)?, &[1, 0], Scalar::Int(0))?;
-    // The least of all that must not be negative.
+    // The smallest of all that must not be negative.
     let slack = ops::rsub_scalar(&ends, Scalar::Int(count), ONE)?;
     let signs = ops::cat(
         &[begins.clone(), lengths, slack, ops::zeros_like(&pointers, None, None, None, None, None)?],
