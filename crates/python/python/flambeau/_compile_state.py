@@ -43,6 +43,12 @@ def text_of(value: Any) -> str:
     raise Unknown(f"an argument of type {type(value).__name__}")
 
 
+@functools.cache
+def _module_attributes() -> frozenset[str]:
+    """The attributes that every module has."""
+    return frozenset(vars(flambeau.nn.Module()))
+
+
 def _is_trusted(name: str | None) -> bool:
     return (name or "").partition(".")[0] in TRUSTED
 
@@ -150,7 +156,6 @@ class State:
                 raise Unknown(f"{name}()")
 
     def _module(self, module: Any) -> None:
-        base = vars(flambeau.nn.Module())
         for name, part in module.named_modules():
             kind = type(part)
             self.parts.append(name)
@@ -158,7 +163,7 @@ class State:
             for key, value in vars(part).items():
                 if key in ("_parameters", "_buffers"):
                     self.add(tuple(value.values()))
-                elif key not in base or key == "training":
+                elif key not in _module_attributes() or key == "training":
                     self.parts.append(key)
                     self.add(value)
                 elif "hooks" in key and "state_dict" not in key and value:

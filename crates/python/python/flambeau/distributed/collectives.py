@@ -78,7 +78,11 @@ def _root(group: ProcessGroup, rank: int | None, group_rank: int | None, default
     return get_group_rank(group, rank)
 
 
-def _finished(work: Work, async_op: bool) -> Work | None:
+def _run(group: ProcessGroup | None, async_op: bool, start: Callable[[ProcessGroup], Work]) -> Work | None:
+    """Starts a collective, and waits for it unless `async_op`; nothing on a rank that the group does not have."""
+    if not is_member(group):
+        return None
+    work = start(group_of(group))
     if async_op:
         return work
     work.wait()
@@ -87,7 +91,7 @@ def _finished(work: Work, async_op: bool) -> Work | None:
 
 def all_reduce(tensor: Tensor, op: _Op = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
     """Replaces the tensor of every rank by the reduction of all."""
-    return _finished(group_of(group)._group.all_reduce(tensor, op), async_op) if is_member(group) else None
+    return _run(group, async_op, lambda own: own._group.all_reduce(tensor, op))
 
 
 def reduce(
@@ -99,34 +103,26 @@ def reduce(
     group_dst: int | None = None,
 ) -> Work | None:
     """Replaces the tensor of rank `dst` by the reduction of all."""
-    if not is_member(group):
-        return None
-    group = group_of(group)
-    return _finished(group._group.reduce(tensor, _root(group, dst, group_dst, None), op), async_op)
+    return _run(group, async_op, lambda own: own._group.reduce(tensor, _root(own, dst, group_dst, None), op))
 
 
 def broadcast(
     tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, async_op: bool = False, group_src: int | None = None
 ) -> Work | None:
     """Replaces the tensor of every rank by that of rank `src`."""
-    if not is_member(group):
-        return None
-    group = group_of(group)
-    return _finished(group._group.broadcast(tensor, _root(group, src, group_src, None)), async_op)
+    return _run(group, async_op, lambda own: own._group.broadcast(tensor, _root(own, src, group_src, None)))
 
 
 def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
     """Writes the tensor of rank `i` to `tensor_list[i]`, on every rank."""
-    return _finished(group_of(group)._group.all_gather(list(tensor_list), tensor), async_op) if is_member(group) else None
+    return _run(group, async_op, lambda own: own._group.all_gather(list(tensor_list), tensor))
 
 
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Writes the tensors of all ranks one after another to `output_tensor`."""
-    if not is_member(group):
-        return None
-    return _finished(group_of(group)._group.all_gather_into_tensor(output_tensor, input_tensor), async_op)
+    return _run(group, async_op, lambda own: own._group.all_gather_into_tensor(output_tensor, input_tensor))
 
 
 def gather(
@@ -138,10 +134,7 @@ def gather(
     group_dst: int | None = None,
 ) -> Work | None:
     """Writes the tensor of rank `i` to `gather_list[i]` of rank `dst`."""
-    if not is_member(group):
-        return None
-    group = group_of(group)
-    return _finished(group._group.gather(tensor, list(gather_list or ()), _root(group, dst, group_dst)), async_op)
+    return _run(group, async_op, lambda own: own._group.gather(tensor, list(gather_list or ()), _root(own, dst, group_dst)))
 
 
 def scatter(
@@ -153,33 +146,28 @@ def scatter(
     group_src: int | None = None,
 ) -> Work | None:
     """Writes `scatter_list[i]` of rank `src` to the tensor of rank `i`."""
-    if not is_member(group):
-        return None
-    group = group_of(group)
-    return _finished(group._group.scatter(tensor, list(scatter_list or ()), _root(group, src, group_src)), async_op)
+    return _run(group, async_op, lambda own: own._group.scatter(tensor, list(scatter_list or ()), _root(own, src, group_src)))
 
 
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: _Op = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Writes the reduction of all ranks' `input_list[i]` to `output` of rank `i`."""
-    return _finished(group_of(group)._group.reduce_scatter(output, list(input_list), op), async_op) if is_member(group) else None
+    return _run(group, async_op, lambda own: own._group.reduce_scatter(output, list(input_list), op))
 
 
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: _Op = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """The same with the inputs one after another in one tensor."""
-    return _finished(group_of(group)._group.reduce_scatter_tensor(output, input, op), async_op) if is_member(group) else None
+    return _run(group, async_op, lambda own: own._group.reduce_scatter_tensor(output, input, op))
 
 
 def all_to_all(
     output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Writes `input_tensor_list[j]` of rank `i` to `output_tensor_list[i]` of rank `j`."""
-    if not is_member(group):
-        return None
-    return _finished(group_of(group)._group.all_to_all(list(output_tensor_list), list(input_tensor_list)), async_op)
+    return _run(group, async_op, lambda own: own._group.all_to_all(list(output_tensor_list), list(input_tensor_list)))
 
 
 def all_to_all_single(
@@ -191,21 +179,25 @@ def all_to_all_single(
     async_op: bool = False,
 ) -> Work | None:
     """The same with the rows of one tensor, by default as many for each rank."""
-    if not is_member(group):
-        return None
-    group = group_of(group)
-    parts = []
-    for name, tensor, sizes in (("output", output, output_split_sizes), ("input", input, input_split_sizes)):
-        rows, size = tensor.size(0), group.size()
-        if not sizes and rows % size:
-            raise ValueError(f"all_to_all_single: expected an {name} whose rows are divisible by {size} but got {rows} rows")
-        parts.append(list(tensor.split(list(sizes) if sizes else [rows // size] * size)))
-    return _finished(group._group.all_to_all(*parts), async_op)
+
+    def start(own: ProcessGroup) -> Work:
+        outputs = _rows_of_ranks("output", output, output_split_sizes, own.size())
+        return own._group.all_to_all(outputs, _rows_of_ranks("input", input, input_split_sizes, own.size()))
+
+    return _run(group, async_op, start)
+
+
+def _rows_of_ranks(name: str, tensor: Tensor, sizes: Sequence[int] | None, count: int) -> list[Tensor]:
+    """The rows of a tensor that belong to each of so many ranks."""
+    rows = tensor.size(0)
+    if not sizes and rows % count:
+        raise ValueError(f"all_to_all_single: expected an {name} whose rows are divisible by {count} but got {rows} rows")
+    return list(tensor.split(list(sizes) if sizes else [rows // count] * count))
 
 
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
     """Waits until all ranks have called it."""
-    return _finished(group_of(group)._group.barrier(), async_op) if is_member(group) else None
+    return _run(group, async_op, lambda own: own._group.barrier())
 
 
 def monitored_barrier(
