@@ -1,34 +1,13 @@
 //! Times chains of elementwise operators with and without `compile`: `cargo run --release -p flambeau-compile --example timings`.
 
+#[path = "../tests/chains/functions.rs"]
+mod functions;
+
 use flambeau_compile::compile;
 use flambeau_core::Result;
 use flambeau_ops::Tensor;
 use flambeau_ops::parallel::set_num_threads;
 use std::time::Instant;
-
-type Chain = fn(&[Tensor]) -> Result<Vec<Tensor>>;
-
-fn gelu_by_tanh(x: &[Tensor]) -> Result<Vec<Tensor>> {
-    let x = &x[0];
-    let inner = ((x + (((x * x)? * x)? * 0.044715)?)? * 0.797_884_560_8)?;
-    Ok(vec![((x * 0.5)? * (inner.tanh()? + 1.0)?)?])
-}
-
-fn swiglu(x: &[Tensor]) -> Result<Vec<Tensor>> {
-    Ok(vec![(x[0].silu()? * &x[1])?])
-}
-
-fn adam(x: &[Tensor]) -> Result<Vec<Tensor>> {
-    let [p, g, m, v] = x else { return Ok(Vec::new()) };
-    let m = ((m * 0.9)? + (g * 0.1)?)?;
-    let v = ((v * 0.999)? + ((g * g)? * 0.001)?)?;
-    let step = (&m / (v.abs()?.sqrt()? + 1e-8)?)?;
-    Ok(vec![(p - (step * 0.001)?)?, m, v])
-}
-
-fn normalized(x: &[Tensor]) -> Result<Vec<Tensor>> {
-    Ok(vec![((((&x[0] - &x[1])? * &x[2])? * &x[3])? + &x[1])?])
-}
 
 /// The shortest of several times, in seconds.
 fn time(f: &dyn Fn() -> Result<Vec<Tensor>>) -> Result<f64> {
@@ -43,19 +22,13 @@ fn time(f: &dyn Fn() -> Result<Vec<Tensor>>) -> Result<f64> {
 }
 
 fn main() -> Result<()> {
-    let chains: [(&str, Chain, usize); 4] = [
-        ("gelu_by_tanh", gelu_by_tanh, 1),
-        ("swiglu", swiglu, 2),
-        ("adam", adam, 4),
-        ("normalized", normalized, 4),
-    ];
     println!(
-        "{:14} {:>9} {:>3} {:>10} {:>10} {:>6} {:>6}",
+        "{:16} {:>9} {:>3} {:>10} {:>10} {:>6} {:>6}",
         "chain", "elements", "thr", "eager us", "fused us", "ratio", "GB/s"
     );
     for threads in [1, 2] {
         set_num_threads(threads);
-        for (name, chain, count) in chains {
+        for &(name, chain, count) in functions::CHAINS {
             for size in [1000i64, 30_000, 1_000_000, 10_000_000] {
                 let inputs: Vec<Tensor> = (0..count)
                     .map(|i| {
@@ -71,7 +44,7 @@ fn main() -> Result<()> {
                 let fused = time(&|| compiled.call(&inputs))?;
                 let bytes = (4 * size) as f64 * (count + outputs) as f64;
                 println!(
-                    "{name:14} {size:>9} {threads:>3} {:>10.1} {:>10.1} {:>6.2} {:>6.1}",
+                    "{name:16} {size:>9} {threads:>3} {:>10.1} {:>10.1} {:>6.2} {:>6.1}",
                     eager * 1e6,
                     fused * 1e6,
                     eager / fused,

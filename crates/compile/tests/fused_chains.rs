@@ -26,7 +26,7 @@ fn check(name: &str, chain: Chain, inputs: &[Tensor], compiles: bool) {
 fn sizes_around_the_vectors() {
     for dtype in TYPES {
         for size in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 511, 512, 513, 1025, 40_000] {
-            for (name, chain) in CHAINS {
+            for (name, chain, _) in CHAINS {
                 check(name, *chain, &four(&[size], dtype), true);
             }
         }
@@ -35,7 +35,7 @@ fn sizes_around_the_vectors() {
 
 #[test]
 fn each_chain_is_one_loop() {
-    for (name, chain) in CHAINS {
+    for (name, chain, _) in CHAINS {
         let inputs = four(&[100], ScalarType::F32);
         let explanation = compile(chain).explain(&inputs);
         assert_eq!((explanation.loops.len(), explanation.calls.len()), (1, 0), "{name}: {explanation}");
@@ -44,7 +44,7 @@ fn each_chain_is_one_loop() {
 
 #[test]
 fn no_dimensions_and_no_elements() {
-    for (name, chain) in CHAINS {
+    for (name, chain, _) in CHAINS {
         check(name, *chain, &four(&[], ScalarType::F32), true);
         check(name, *chain, &four(&[0], ScalarType::F64), false);
         check(name, *chain, &four(&[3, 0, 2], ScalarType::F32), false);
@@ -69,7 +69,7 @@ fn layouts() {
                 strided[2].clone(),
                 strided[3].clone(),
             ];
-            for (name, chain) in CHAINS {
+            for (name, chain, _) in CHAINS {
                 check(name, *chain, &strided, true);
                 check(name, *chain, &mixed, true);
             }
@@ -82,7 +82,7 @@ fn broadcasts() {
     let dtype = ScalarType::F32;
     let (x, row) = (numbers(1, &[7, 33], dtype).unwrap(), numbers(2, &[33], dtype).unwrap());
     let (column, number) = (numbers(3, &[7, 1], dtype).unwrap(), numbers(4, &[], dtype).unwrap());
-    for (name, chain) in CHAINS {
+    for (name, chain, _) in CHAINS {
         check(name, *chain, &[x.clone(), row.clone(), column.clone(), number.clone()], true);
         check(name, *chain, &[column.clone(), x.clone(), row.clone(), x.clone()], true);
         check(name, *chain, &[row.clone(), column.clone(), number.clone(), row.clone()], true);
@@ -93,7 +93,7 @@ fn broadcasts() {
 fn special_values_at_each_position() {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, f64::MIN_POSITIVE, 1e-310, 1e300];
     for dtype in TYPES {
-        for (name, chain) in CHAINS {
+        for (name, chain, _) in CHAINS {
             let compiled = compile(chain);
             for position in 0..19 {
                 for value in special {
@@ -118,7 +118,7 @@ fn special_values_at_each_position() {
 fn any_number_of_threads_gives_the_same_bits() {
     let inputs = four(&[300_007], ScalarType::F32);
     let before = flambeau_ops::parallel::num_threads();
-    for (name, chain) in CHAINS {
+    for (name, chain, _) in CHAINS {
         let (compiled, expected) = (compile(chain), chain(&inputs).unwrap());
         for threads in [1, 2, 3, 7] {
             flambeau_ops::parallel::set_num_threads(threads);
