@@ -20,20 +20,6 @@ pub(super) fn normalization(name: &str, norm: Option<&str>, forward: bool) -> Re
     }
 }
 
-/// The factor of a normalization for so many elements.
-pub fn factor(name: &str, normalization: i64, count: i64) -> Result<f64> {
-    match normalization {
-        NONE => Ok(1.0),
-        BY_ROOT_N => Ok(1.0 / (count as f64).sqrt()),
-        BY_N => Ok(1.0 / count as f64),
-        _ => bail!(
-            InvalidArgument(name, "normalization"),
-            got = normalization,
-            "expected a normalization of 0, 1 or 2, but got {got}"
-        ),
-    }
-}
-
 /// Converts integers to the default floating point type, and reals to complex numbers if `complex`.
 pub(super) fn promoted(name: &str, self_: &Tensor, complex: bool) -> Result<Tensor> {
     let own = self_.dtype();

@@ -1,17 +1,30 @@
 //! The kernels of Fourier transforms: complex to complex, real to complex, complex to real.
 
-pub use super::arguments::factor;
-use super::arguments::{ensure_length, wrapped_dims};
+use super::arguments::{BY_N, BY_ROOT_N, NONE, ensure_length, wrapped_dims};
 use crate::native::guarded_slices::with_slices;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use bytemuck::Pod;
-use flambeau_core::{DimVec, Error, Result, ScalarType, ensure, fallible, shape};
+use flambeau_core::{DimVec, Error, Result, ScalarType, bail, ensure, fallible, shape};
 use flambeau_fft::{
     Direction, Float, OutOfMemory, Shape, complex_in_place, complex_to_complex, complex_to_real,
     real_to_complex,
 };
 use smallvec::SmallVec;
+
+/// The factor of a normalization for so many elements.
+pub fn factor(name: &str, normalization: i64, count: i64) -> Result<f64> {
+    match normalization {
+        NONE => Ok(1.0),
+        BY_ROOT_N => Ok(1.0 / (count as f64).sqrt()),
+        BY_N => Ok(1.0 / count as f64),
+        _ => bail!(
+            InvalidArgument(name, "normalization"),
+            got = normalization,
+            "expected a normalization of 0, 1 or 2, but got {got}"
+        ),
+    }
+}
 
 /// The dimensions of a transform from the front, the last of which is transformed first.
 struct Dims {
