@@ -6,6 +6,7 @@ use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
+use serde::Deserialize;
 
 use crate::{Outcome, codegen, cuda, root};
 
@@ -25,13 +26,15 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     let logs = root().join("target/table");
     fs::create_dir_all(&logs)?;
+    let programs = programs()?;
     let mut failed = 0;
     for set in sets() {
         for threads in ["1", "2"] {
             println!("== {set}, {threads} threads");
             let output = Command::new("cargo")
-                .args(["test", "--quiet", "--package", "flambeau-tests", "--tests", "--no-fail-fast", "--"])
-                .args(["--nocapture", &options.filter])
+                .args(["test", "--quiet", "--workspace", "--no-fail-fast"])
+                .args(programs.iter().flat_map(|program| ["--test", program]))
+                .args(["--", "--nocapture", &options.filter])
                 .env("FLAMBEAU_CPU_CAPABILITY", set)
                 .env("FLAMBEAU_NUM_THREADS", threads)
                 .current_dir(root())
@@ -57,6 +60,42 @@ pub(crate) fn types() -> Outcome {
         return Ok(ExitCode::FAILURE);
     }
     codegen::run(&codegen::Options::default())
+}
+
+/// The test programs of the table, by name: with `--package`, the operators would be compiled again, with other features.
+fn programs() -> Result<Vec<String>, String> {
+    let listed = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cargo metadata: {error}"))?;
+    let metadata: Metadata =
+        serde_json::from_slice(&listed.stdout).map_err(|error| format!("cargo metadata: {error}"))?;
+    let table = metadata.packages.into_iter().filter(|package| package.name == "flambeau-tests");
+    let targets = table.flat_map(|package| package.targets);
+    Ok(targets
+        .filter(|target| target.kind.iter().any(|kind| kind == "test"))
+        .map(|target| target.name)
+        .collect())
+}
+
+/// What `cargo metadata` says of the workspace, as far as it is read.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
 }
 
 /// `Forward: 1480 rows, 129369 cases, 12 rows skipped`, or the end of a test program.
