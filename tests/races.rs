@@ -9,6 +9,8 @@ use flambeau_ops::ops;
 use flambeau_tests::call::{operator, seeded, tensor, values};
 use flambeau_tests::op_db;
 use flambeau_tests::row::Row;
+use std::cell::Cell;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -63,6 +65,24 @@ fn tensors(arguments: &[Value]) -> Vec<&Tensor> {
         .collect()
 }
 
+thread_local! {
+    /// Whether a panic of this thread is caught and counted.
+    static COUNTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on a panic that is counted prints nothing: a race meets thousands.
+fn count_in_silence() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !COUNTED.get() {
+                print(panic);
+            }
+        }));
+    });
+}
+
 /// Calls a row's operator for a moment while its operands change; how many calls went well, how many were refused, and how many
 /// panicked.
 fn race(row: &Row, moment: Duration) -> Option<[usize; 3]> {
@@ -78,7 +98,9 @@ fn race(row: &Row, moment: Duration) -> Option<[usize; 3]> {
     let disturb =
         |step: usize| changing.iter().zip(&sizes).for_each(|(tensor, sizes)| change(tensor, sizes, step));
     let mut counts = [0; 3];
+    count_in_silence();
     beside(disturb, || {
+        COUNTED.set(true);
         let end = Instant::now() + moment;
         while Instant::now() < end {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| seeded(op, &arguments, 1)));
@@ -87,6 +109,7 @@ fn race(row: &Row, moment: Duration) -> Option<[usize; 3]> {
                 Err(_) => counts[2] += 1,
             }
         }
+        COUNTED.set(false);
     });
     Some(counts)
 }

@@ -47,6 +47,12 @@ pub(crate) fn has_overrides(given: &Given<'_, '_>) -> bool {
     ANY.load(Ordering::Relaxed) && ON.get() && (MODE.get() || values(given).any(has_override))
 }
 
+/// The same for the arguments of a function that is written in Python.
+#[pyfunction]
+fn _has_overrides(args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) -> bool {
+    has_overrides_in(args, Some(kwargs))
+}
+
 /// The same for a call by value.
 pub(crate) fn has_overrides_in(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> bool {
     let named = || kwargs.is_some_and(|kwargs| kwargs.values().iter().any(|value| has_override(&value)));
@@ -120,6 +126,7 @@ pub(crate) fn call_override<'py>(signature: &Signature, given: &Given<'_, 'py>) 
 
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_enable_overrides, module)?)?;
+    module.add_function(wrap_pyfunction!(_has_overrides, module)?)?;
     module.add_function(wrap_pyfunction!(_set_mode_active, module)?)?;
     module.add_function(wrap_pyfunction!(_set_overrides_enabled, module)?)
 }

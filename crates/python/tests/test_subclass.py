@@ -6,6 +6,7 @@ import pickle
 import pytest
 
 import flambeau as fl
+import flambeau.nn.functional as F
 from flambeau.overrides import DisableFlambeauFunction, handle_flambeau_function, has_flambeau_function
 
 
@@ -120,7 +121,7 @@ def test_what_is_called_with_what():
     x, y = fl.ones(2).as_subclass(Logging), fl.ones(2)
     x + y, fl.add(y, x), y.add(x), x.exp(), x[0], y * x
     names = [name for name, _ in LOG]
-    assert names == ["__add__", "add", "add", "exp", "__getitem__", "__mul__"]
+    assert names == ["add", "add", "add", "exp", "__getitem__", "mul"]
     assert all(types == (Logging,) for _, types in LOG)
     LOG.clear()
     with DisableFlambeauFunction():
@@ -202,3 +203,59 @@ class Global(fl.Tensor):
     @staticmethod
     def make():
         return fl.tensor([1.0, 2.0]).as_subclass(Global)
+
+
+IMAGE, CLASSES = fl.ones(1, 1, 4, 4), fl.tensor([0, 1])
+PYTHON_FUNCTIONS = {
+    F.cross_entropy: (fl.ones(2, 3), CLASSES),
+    F.mse_loss: (fl.ones(2), fl.zeros(2)),
+    F.softmax: (fl.ones(2, 2), 1),
+    F.relu: (fl.ones(2),),
+    F.dropout: (fl.ones(2),),
+    F.conv2d: (IMAGE, fl.ones(1, 1, 2, 2)),
+    F.max_pool2d: (IMAGE, 2),
+    F.interpolate: (IMAGE, 8),
+    F.pad: (fl.ones(2, 2), (1, 1)),
+    F.layer_norm: (fl.ones(2, 2), (2,)),
+    F.embedding: (CLASSES, fl.ones(2, 2)),
+    fl.einsum: ("ij->i", fl.ones(2, 2)),
+    fl.nonzero: (fl.ones(2),),
+    fl.is_complex: (fl.ones(2),),
+    fl.unique: (fl.ones(2),),
+}
+
+
+@pytest.mark.parametrize("function", PYTHON_FUNCTIONS, ids=lambda function: function.__name__)
+def test_functions_written_in_python_are_overridden_as_themselves(function):
+    class First(fl.Tensor):
+        called = []
+
+        @classmethod
+        def __flambeau_function__(cls, func, types, args=(), kwargs=None):
+            cls.called.append(func)
+            return super().__flambeau_function__(func, types, args, kwargs)
+
+    arguments = PYTHON_FUNCTIONS[function]
+    expected = function(*arguments)
+    marked = [value.as_subclass(First) if isinstance(value, fl.Tensor) else value for value in arguments]
+    given = function(*marked)
+    assert First.called == [function]
+    assert function in (F.dropout, fl.is_complex) or (type(given) is First and fl.equal(given.as_subclass(fl.Tensor), expected))
+    assert function(*arguments) is not None and First.called == [function]
+
+
+def test_the_signature_stays():
+    import inspect
+
+    assert list(inspect.signature(F.relu).parameters) == ["input", "inplace"]
+
+
+def test_an_operand_of_another_kind_answers_for_itself():
+    class Other:
+        def __radd__(self, tensor):
+            return "other"
+
+    x = fl.ones(1).as_subclass(Logging)
+    assert x + Other() == "other"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x + "text"

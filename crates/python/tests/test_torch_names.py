@@ -249,7 +249,7 @@ def test_a_torch_function_is_called_by_either_name():
                 return super().__torch_function__(func, types, args, kwargs or {})
 
         x = torch.ones(2).as_subclass(Logged)
-        assert type(x + 1) is Logged and type(torch.exp(x)) is Logged and Logged.calls == ["__add__", "exp"]
+        assert type(x + 1) is Logged and type(torch.exp(x)) is Logged and Logged.calls == ["add", "exp"]
         """
     )
 

@@ -27,11 +27,14 @@ _plain: dict[str, Any] = {}
 
 def _special(name: str) -> Any:
     plain = _plain[name]
+    named = _overrides.METHOD_OF.get(name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _active.modes and _overrides._are_overrides_enabled():
-            # The mode calls this function again, which the modes around it see.
-            return _overrides.call_override(method, (self, *args), kwargs)
+            # The mode calls the function again, which the modes around it see.
+            if named is None:
+                return _overrides.call_override(method, (self, *args), kwargs)
+            return _overrides.call_special(getattr(_flambeau.Tensor, named), (self, *args), kwargs)
         return plain(self, *args, **kwargs)
 
     method.__name__ = name
@@ -49,6 +52,7 @@ def _count(change: int) -> None:
     with _lock:
         before, _entered = _entered, _entered + change
         if before == 0:
+            _overrides.enable()
             for name in _names():
                 _plain[name] = vars(_flambeau.Tensor)[name]
                 setattr(_flambeau.Tensor, name, _special(name))

@@ -400,9 +400,13 @@ def seed() -> int:
 
 
 def _overridable(function: Any) -> Any:
-    """The function, for which the overrides of arguments that are no tensors are called, such as those of a program that is traced."""
+    """The function, for which overrides are called, those of arguments that are no tensors too, such as a traced program's."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if _flambeau._has_overrides(args, kwargs):
+            from ._overrides import call_override
+
+            return call_override(call, args, kwargs)
         for value in args[0] if args and isinstance(args[0], (list, tuple)) else args:
             kind = type(value)
             if kind is not _flambeau.Tensor and not isinstance(value, _flambeau.Tensor) and hasattr(kind, "__torch_function__"):

@@ -7,6 +7,7 @@ that is no tensor is called where a tensor is expected.
 """
 
 import sys
+from types import FunctionType
 
 from . import _dispatch, _flambeau
 from ._flambeau import Tensor
@@ -17,8 +18,21 @@ METHODS = (
     *(f"__{name}__" for name in OPERATORS),
     *(f"__i{name}__" for name in OPERATORS if name != "matmul"),
     *(f"__{name}__" for name in ("neg", "pos", "abs", "invert", "eq", "ne", "lt", "le", "gt", "ge", "getitem", "setitem")),
+    *(f"__{name}__" for name in ("len", "bool", "int", "float", "index", "contains")),
     *("float", "double", "half", "bfloat16", "bool", "byte", "char", "short", "int", "long", "cpu"),
+    *("dim", "ndimension", "size", "stride", "numel", "nelement", "element_size", "storage_offset", "data_ptr", "is_contiguous"),
+    *("item", "tolist", "numpy", "backward", "requires_grad_", "is_floating_point", "is_complex", "get_device"),
 )
+# The methods that operators call: overrides and modes see these.
+_NAMES = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "remainder", "pow": "pow"}
+METHOD_OF = {
+    **{f"__{name}__": method for name, method in _NAMES.items()},
+    **{f"__i{name}__": f"{method}_" for name, method in (*_NAMES.items(), ("floordiv", "floor_divide"))},
+    **{f"__{name}__": name for name in ("matmul", "neg", "abs", "ne", "lt", "le", "gt", "ge")},
+    **{f"__r{name}__": name for name in ("add", "mul")},
+    **{f"__r{name}__": f"bitwise_{name}" for name in ("and", "or", "xor")},
+    "__pos__": "positive",
+}
 
 
 class DisableFlambeauFunction:
@@ -122,12 +136,23 @@ def _call(func, args, kwargs):
     return func(*args, **kwargs)
 
 
+def call_special(function, args, kwargs):
+    """Calls overrides for the method of an operator, which leaves an operand of another kind to that operand's class."""
+    try:
+        return call_override(function, args, kwargs)
+    except TypeError:
+        if all(isinstance(value, (Tensor, int, float, complex)) for value in args):
+            raise
+        return NotImplemented
+
+
 def _method(name):
     """A method for subclasses that calls an override instead of `Tensor`'s method if there is one."""
-    plain = getattr(Tensor, name)
+    plain, function = getattr(Tensor, name), getattr(Tensor, METHOD_OF.get(name, name))
+    call = call_special if name in METHOD_OF else call_override
 
     def method(self, *args, **kwargs):
-        return call_override(plain, (self, *args), kwargs) if _are_overrides_enabled() else plain(self, *args, **kwargs)
+        return call(function, (self, *args), kwargs) if _are_overrides_enabled() else plain(self, *args, **kwargs)
 
     method.__name__, method.__doc__ = name, plain.__doc__
     return method
@@ -135,16 +160,57 @@ def _method(name):
 
 def _reflected(name):
     """A reflected operator, by which a tensor on the left defers to an object of a subclass on the right."""
-    plain, forward = getattr(Tensor, f"__r{name}__", None), getattr(Tensor, f"__{name}__")
+    special, reflected = f"__{name}__", f"__r{name}__"
+    plain, forward = getattr(Tensor, reflected, None), getattr(Tensor, METHOD_OF.get(special, special))
+    function = plain and getattr(Tensor, METHOD_OF.get(reflected, reflected))
 
     def method(self, other):
-        call = call_override if _are_overrides_enabled() else _call
+        enabled = _are_overrides_enabled()
         if isinstance(other, Tensor):
-            return call(forward, (other, self), {})
-        return NotImplemented if plain is None else call(plain, (self, other), {})
+            return (call_override if enabled else _call)(forward, (other, self), {})
+        if plain is None:
+            return NotImplemented
+        return call_special(function, (self, other), {}) if enabled else plain(self, other)
 
     method.__name__ = f"__r{name}__"
     return method
+
+
+_enabled = False
+
+
+def enable():
+    """From now on functions that are written in Python look for overrides too; programs without them pay nothing for it."""
+    global _enabled
+    if _enabled:
+        return
+    _enabled = True
+    _flambeau._enable_overrides()
+    from . import _functions
+    from .nn import functional
+
+    for module in (functional, _functions):
+        for name, function in list(vars(module).items()):
+            is_function = type(function) is FunctionType and function.__module__.startswith(module.__name__)
+            if is_function and not name.startswith("_") and any("Tensor" in str(a) for a in function.__annotations__.values()):
+                _look_for_overrides(function)
+
+
+def _look_for_overrides(function):
+    """Lets a function look for overrides first. It stays the same object, since other modules have imported it."""
+    if function.__closure__ or "__wrapped__" in vars(function):
+        return
+    plain = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    plain.__kwdefaults__, plain.__annotations__ = function.__kwdefaults__, function.__annotations__
+
+    def run(args, kwargs):
+        return call_override(function, args, kwargs) if _flambeau._has_overrides(args, kwargs) else plain(*args, **kwargs)
+
+    def call(*args, _run, **kwargs):
+        return _run(args, kwargs)
+
+    function.__wrapped__ = plain
+    function.__code__, function.__defaults__, function.__kwdefaults__ = call.__code__, None, {"_run": run}
 
 
 def _init_subclass(cls, **named):
@@ -156,7 +222,7 @@ def _init_subclass(cls, **named):
         cls.__flambeau_function__ = cls.__dict__["__torch_function__"]
     if cls.__flambeau_function__ is None:
         return
-    _flambeau._enable_overrides()
+    enable()
     for name in METHODS:
         if getattr(cls, name) is getattr(Tensor, name):
             setattr(cls, name, _method(name))

@@ -6,14 +6,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-
+# The package whose name is printed; `flambeau.torch` sets PyTorch's.
+PACKAGE = "flambeau"
 _made: dict[tuple[str, tuple[str, ...]], type] = {}
 
 
 def _repr(self: Any) -> str:
     """A line for each result, as PyTorch prints them."""
     results = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self))
-    return f"flambeau.return_types.{type(self).__name__}(\n{results})"
+    return f"{PACKAGE}.return_types.{type(self).__name__}(\n{results})"
 
 
 def make(name: str, fields: tuple[str, ...]) -> type:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import flambeau
-from flambeau import Size, Tensor, _methods
+from flambeau import Size, Tensor, _methods, return_types
 from flambeau.torch import names, placeholders
 from flambeau.torch.shims import tensor_methods
 
@@ -20,10 +20,20 @@ def _set(owner: Any, name: str, value: Any) -> None:
     setattr(owner, name, value)
 
 
+def _rename(owner: Any, name: str) -> None:
+    """Lets a method that returns a text write PyTorch's name in it."""
+    plain = getattr(owner, name)
+    _set(owner, name, lambda *arguments: plain(*arguments).replace("flambeau.", "torch."))
+
+
 def install() -> None:
     """Changes the classes."""
-    plain = flambeau.dtype.__repr__
-    _set(flambeau.dtype, "__repr__", lambda self: plain(self).replace("flambeau.", "torch."))
+    for owner in (flambeau.dtype, flambeau.layout, flambeau.memory_format, Tensor):
+        _rename(owner, "__repr__")
+    _rename(Tensor, "__format__")
+    # Programs that serve several libraries ask which one a value is from by the module of its class.
+    _set(Tensor, "__module__", "torch")
+    _set(return_types, "PACKAGE", "torch")
     _set(Size, "__repr__", lambda self: f"torch.Size([{', '.join(map(str, self))}])")
     _set(_methods, "PACKAGE", "torch")
     more = tensor_methods.methods()
