@@ -23,6 +23,7 @@ mod cholesky;
 mod columns;
 mod divide;
 mod eig;
+mod eigenvectors;
 mod field;
 mod hermitian;
 mod hessenberg;

@@ -4,8 +4,9 @@
 //! rotations pass over it: Van Zee, van de Geijn and Quintana-Orti, "Restructuring the tridiagonal and bidiagonal QR algorithms for
 //! performance" (2014).
 
-use crate::field::Field;
+use crate::field::{Field, Real};
 use crate::matrix::MatrixMut;
+use crate::reflector::smallest_square;
 use flambeau_gemm::scratch;
 use flambeau_parallel::for_each_task;
 use flambeau_vectorized::with_processor_vectors;
@@ -160,13 +161,14 @@ pub(crate) fn rotation_of(f: f64, g: f64) -> [f64; 3] {
 
 /// The root of the sum of squares. `hypot` takes several times as long, and is needed only near the ends of the range.
 #[inline(always)]
-pub(crate) fn length(f: f64, g: f64) -> f64 {
+pub(crate) fn length<R: Real>(f: R, g: R) -> R {
     let square = f * f + g * g;
-    if SQUARES.contains(&square) { square.sqrt() } else { f.hypot(g) }
+    if square >= smallest_square::<R>() && square.is_finite() {
+        square.sqrt()
+    } else {
+        R::Complex::from_parts(f, g).magnitude()
+    }
 }
-
-/// Sums of squares of which no part that counts has lost digits.
-const SQUARES: std::ops::RangeInclusive<f64> = 1e-270..=1e300;
 
 /// The numbers of `0..values.len()` in the order of the values, equal ones as they were.
 pub(crate) fn order_of(values: &[f64], descending: bool) -> Vec<usize> {
