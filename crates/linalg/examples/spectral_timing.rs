@@ -64,16 +64,19 @@ impl Selection {
         println!("{name} {count} x {n}: {:.2}", seconds * 1e6 / count as f64);
     }
 
-    fn single<T: Field<Real = f64>>(&self, kind: &str, n: usize) {
-        let a = random::<T>(n * n);
-        let (mut values, mut u, mut v) = (vec![0.0; n], a.clone(), a.clone());
-        let sizes = [n, 1];
+    fn symmetric<T: Field>(&self, kind: &str, n: usize) {
+        let (a, mut values, sizes) = (random::<T>(n * n), vec![0.0; n], [n, 1]);
         self.time(&format!("eigh_{kind}"), sizes, &a, |a| {
             assert!(hermitian(square(a, n), &mut values, true).is_ok());
         });
         self.time(&format!("eigvalsh_{kind}"), sizes, &a, |a| {
             assert!(hermitian(square(a, n), &mut values, false).is_ok());
         });
+    }
+
+    fn singular<T: Field<Real = f64>>(&self, kind: &str, n: usize) {
+        let (a, mut values, sizes) = (random::<T>(n * n), vec![0.0; n], [n, 1]);
+        let (mut u, mut v) = (a.clone(), a.clone());
         self.time(&format!("svd_{kind}"), sizes, &a, |a| {
             assert!(svd(square(a, n), &mut values, Some((square(&mut u, n), square(&mut v, n)))).is_ok());
         });
@@ -125,8 +128,12 @@ fn main() {
         selection.batch::<Complex<f64>>("c128", n);
     }
     for n in [64, 256, 1000] {
-        selection.single::<f64>("f64", n);
-        selection.single::<Complex<f64>>("c128", n);
+        selection.symmetric::<f32>("f32", n);
+        selection.symmetric::<f64>("f64", n);
+        selection.symmetric::<Complex<f32>>("c64", n);
+        selection.symmetric::<Complex<f64>>("c128", n);
+        selection.singular::<f64>("f64", n);
+        selection.singular::<Complex<f64>>("c128", n);
         selection.general::<f32>("f32", n);
         selection.general::<f64>("f64", n);
         selection.general::<Complex<f32>>("c64", n);

@@ -202,10 +202,11 @@ fn is_exchanged<T: Field>(blocks: &mut Small<T>, [p, q]: [usize; 2], changes: &[
         for column in &mut blocks[..size] {
             apply_adjoint(&v[1..], *tau, &mut column[at..size]);
         }
+        let columns = &mut blocks[at..size];
         for i in 0..size {
-            let sum = v.iter().enumerate().map(|(j, v)| blocks[at + j][i] * *v).sum::<T>();
-            for (j, v) in v.iter().enumerate() {
-                blocks[at + j][i] = blocks[at + j][i] - *tau * sum * v.conj();
+            let sum = columns.iter().zip(v).map(|(column, v)| column[i] * *v).sum::<T>();
+            for (column, v) in columns.iter_mut().zip(v) {
+                column[i] = column[i] - *tau * sum * v.conj();
             }
         }
     }
