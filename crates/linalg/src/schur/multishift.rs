@@ -57,7 +57,7 @@ impl<T: Field> Iteration<'_, T> {
         if found > 0 {
             values[first + kept..block.end].copy_from_slice(&window.values[kept..]);
             window.restore(kept);
-            self.put_back(&window, first, is_whole);
+            self.put_back(&window, first, kept);
             self.multiply_outside(first, &window.basis(), &block);
         }
         let rest = block.start..block.end - found;
@@ -72,10 +72,10 @@ impl<T: Field> Iteration<'_, T> {
         Round { found, cost: 1 + shifts.len() }
     }
 
-    /// Copies the window into the matrix.
-    fn put_back(&mut self, window: &Window<T>, first: usize, is_whole: bool) {
-        if !is_whole {
-            self.h.set(first, first - 1, window.element_before());
+    /// Copies the window into the matrix. Without a row that has not converged, nothing is left of it.
+    fn put_back(&mut self, window: &Window<T>, first: usize, kept: usize) {
+        if first > 0 {
+            self.h.set(first, first - 1, if kept == 0 { T::ZERO } else { window.element_before() });
         }
         let (t, rows) = (window.triangle(), window.values.len());
         for j in 0..rows {
@@ -133,6 +133,6 @@ fn in_pairs<T: Field>(shifts: &[T::Complex]) -> Vec<[T::Complex; 2]> {
         }
     }
     let size = |pair: &[T::Complex; 2]| (pair[0].pivot_size() + pair[1].pivot_size()).to_f64();
-    pairs.sort_by(|a, b| size(a).total_cmp(&size(b)));
+    pairs.sort_unstable_by(|a, b| size(a).total_cmp(&size(b)));
     pairs
 }

@@ -276,9 +276,9 @@ fn large_matrices_of_known_eigenvalues() {
         .iter()
         .map(|z| {
             assert!((z.magnitude() - 1.0).abs() < 1e-13);
-            let turns = z.im.atan2(z.re) / std::f64::consts::TAU * n as f64;
-            assert!((turns - turns.round()).abs() < 1e-11);
-            turns.round().rem_euclid(n as f64) as usize
+            let number = z.im.atan2(z.re) / std::f64::consts::TAU * n as f64;
+            assert!((number - number.round()).abs() < 1e-11);
+            number.round().rem_euclid(n as f64) as usize
         })
         .collect();
     found.sort_unstable();
