@@ -126,6 +126,29 @@ fn square_matrices_are_decomposed_and_solved() {
     }
 }
 
+/// From 65 and 129 rows on, eigenvalues of f32 matrices are computed in f32.
+#[test]
+fn eigenvectors_of_large_matrices_of_a_batch() {
+    for dtype in COMPLEX {
+        let b = matrix(&[2, 140, 140], 6, dtype);
+        let real = ops::to_dtype(&ops::real(&b).unwrap(), dtype.to_real(), false, false, None).unwrap();
+        for b in [b, real] {
+            let complex = ops::to_dtype(&b, dtype, false, false, None).unwrap();
+            let (values, vectors) = ops::linalg_eig(&b).unwrap();
+            let scaled = product(&[&vectors, &diagonal(&values, dtype)]);
+            expect_equal("eig", &product(&[&complex, &vectors]), &scaled);
+            expect_equal("eigvals", &values, &ops::linalg_eigvals(&b).unwrap());
+            let alone = ops::linalg_eigvals(&ops::select_int(&b, 0, 1).unwrap()).unwrap();
+            assert_eq!(numbers(&ops::select_int(&values, 0, 1).unwrap()), numbers(&alone));
+            let h = hermitian(&b).unwrap();
+            let (values, vectors) = ops::linalg_eigh(&h, "U").unwrap();
+            let own = diagonal(&values, b.dtype());
+            expect_equal("eigh", &h, &product(&[&vectors, &own, &mh(&vectors).unwrap()]));
+            assert_eq!((values.dtype(), vectors.dtype()), (dtype.to_real(), b.dtype()));
+        }
+    }
+}
+
 /// Systems with `a`, which is regular, and with matrices made of `b`.
 fn check_systems(a: &Tensor, b: &Tensor) {
     for left in [true, false] {

@@ -1,11 +1,11 @@
 //! Balancing of a matrix before its eigenvalues are computed: exchanges of rows and columns that isolate eigenvalues, and powers of two
 //! that make the norms of rows and columns nearly equal. Parlett and Reinsch, "Balancing a matrix for calculation of eigenvalues and
-//! eigenvectors" (1969).
+//! eigenvectors" (1969). Norms include the element on the diagonal: without it a nearly triangular matrix would be scaled until
+//! rounding errors count as much as its numbers: James, Langou and Lowery, "On matrix balancing and eigenvector computation" (2014).
 
-use crate::field::Field;
+use crate::field::{Field, Real};
 use crate::matrix::MatrixMut;
 use crate::reflector::norm;
-use flambeau_core::Complex;
 use flambeau_gemm::scratch;
 use std::ops::Range;
 
@@ -13,8 +13,6 @@ use std::ops::Range;
 const PASSES: usize = 30;
 /// How much smaller the sum of two norms must become: less is not worth the pass.
 const GAIN: f64 = 0.95;
-/// The largest power of two that a row or column is scaled by, as an exponent: products with it do not overflow later.
-const LARGEST_EXPONENT: i32 = 200;
 
 /// What was done to a matrix.
 pub(crate) struct Balance {
@@ -28,7 +26,7 @@ pub(crate) struct Balance {
 
 impl Balance {
     /// Balances `a`.
-    pub(crate) fn new<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Self {
+    pub(crate) fn new<T: Field>(a: &mut MatrixMut<'_, T>) -> Self {
         let n = a.rows();
         let mut balance =
             Self { active: 0..n, exchanged: scratch::collect(0..n), exponents: scratch::filled(0, n) };
@@ -63,28 +61,26 @@ impl Balance {
     }
 
     /// One pass of scaling. Returns whether anything was scaled.
-    fn scale_once<T: Field<Real = f64>>(&mut self, a: &mut MatrixMut<'_, T>) -> bool {
+    fn scale_once<T: Field>(&mut self, a: &mut MatrixMut<'_, T>) -> bool {
         let (n, active) = (a.rows(), self.active.clone());
         let (mut changed, mut others) = (false, scratch::filled(T::ZERO, active.len()));
         for i in active.clone() {
-            // Without the element on the diagonal.
             let mut norm_of = |element: &dyn Fn(usize) -> T| {
-                for (other, j) in others.iter_mut().zip(active.clone()) {
-                    *other = if j == i { T::ZERO } else { element(j) };
-                }
+                others.iter_mut().zip(active.clone()).for_each(|(other, j)| *other = element(j));
                 norm(&others)
             };
-            let (column, row) = (norm_of(&|j| a.at(j, i)), norm_of(&|j| a.at(i, j)));
+            let (column, row) = (norm_of(&|j| a.at(j, i)).to_f64(), norm_of(&|j| a.at(i, j)).to_f64());
             if column == 0.0 || row == 0.0 {
                 continue;
             }
             let exponent = ((row.log2() - column.log2()) / 2.0).round() as i32;
             let (factor, total) = (f64::from(exponent).exp2(), self.exponents[i] + exponent);
             let is_better = column * factor + row / factor < GAIN * (column + row);
-            if exponent == 0 || total.abs() > LARGEST_EXPONENT || !is_better {
+            if exponent == 0 || total.abs() > T::Real::LARGEST_EXPONENT || !is_better {
                 continue;
             }
             (self.exponents[i], changed) = (total, true);
+            let factor = T::Real::from_f64(factor);
             a.column(i)[..active.end].iter_mut().for_each(|x| *x = x.scaled(factor));
             for j in active.start..n {
                 a.set(i, j, a.at(i, j).divided(factor));
@@ -94,9 +90,10 @@ impl Balance {
     }
 
     /// Overwrites eigenvectors of the balanced matrix, as columns, with those of the original one.
-    pub(crate) fn undo(&self, vectors: &mut MatrixMut<'_, Complex<f64>>) {
+    pub(crate) fn undo<T: Field>(&self, vectors: &mut MatrixMut<'_, T>) {
         let active = &self.exponents[self.active.clone()];
-        let factors = scratch::collect(active.iter().map(|exponent| f64::from(*exponent).exp2()));
+        let factors =
+            scratch::collect(active.iter().map(|exponent| T::Real::from_f64(f64::from(*exponent).exp2())));
         for j in 0..vectors.columns() {
             let column = vectors.column(j);
             for (x, factor) in column[self.active.clone()].iter_mut().zip(&factors) {

@@ -6,7 +6,7 @@ use flambeau_gemm::GemmElement;
 use std::{
     fmt::Debug,
     iter::Sum,
-    ops::{Add, Div, Mul, Neg, Sub},
+    ops::{Add, Div, Mul, Neg, RangeInclusive, Sub},
 };
 
 /// An element of a matrix. Formulas take the conjugate where complex numbers need it, which is the number itself for real ones.
@@ -29,6 +29,8 @@ pub unsafe trait Field:
 {
     /// The type of a part, and of a magnitude.
     type Real: Real;
+    /// The complex type with parts of the same type, which is that of eigenvalues.
+    type Complex: Field<Real = Self::Real, Complex = Self::Complex>;
     /// The neutral element of addition.
     const ZERO: Self;
     /// The neutral element of multiplication.
@@ -67,6 +69,20 @@ pub trait Real: Field<Real = Self> + GemmElement<Scalar = Self> + PartialOrd {
     const SAFE_MIN: Self;
     /// Bunch and Kaufman's threshold of pivots, `(1 + sqrt(17)) / 8`.
     const PIVOT_RATIO: Self;
+    /// Magnitudes of the largest element of a matrix between which spectral decompositions do not scale it.
+    const UNSCALED: RangeInclusive<f64>;
+    /// The largest power of two by which a row or column is balanced, as an exponent: products with it do not overflow later.
+    const LARGEST_EXPONENT: i32;
+    /// The largest element of an eigenvector while it is computed.
+    const LARGEST_ELEMENT: Self;
+    /// Its value.
+    fn to_f64(self) -> f64;
+    /// The nearest number.
+    fn from_f64(value: f64) -> Self;
+    /// The larger one of two numbers.
+    fn larger(self, other: Self) -> Self;
+    /// The smaller one of two numbers.
+    fn smaller(self, other: Self) -> Self;
     /// The root.
     fn sqrt(self) -> Self;
     /// The magnitude of this with the sign of `other`.
@@ -74,10 +90,11 @@ pub trait Real: Field<Real = Self> + GemmElement<Scalar = Self> + PartialOrd {
 }
 
 macro_rules! real {
-    ($($t:ident)*) => {$(
+    ($($t:ident: $unscaled:expr, $exponent:expr, $element:expr;)*) => {$(
         // SAFETY: it is its real part.
         unsafe impl Field for $t {
             type Real = $t;
+            type Complex = Complex<$t>;
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const IS_COMPLEX: bool = false;
@@ -120,6 +137,21 @@ macro_rules! real {
             const EPSILON: Self = $t::EPSILON / 2.0;
             const SAFE_MIN: Self = $t::MIN_POSITIVE;
             const PIVOT_RATIO: Self = 0.640_388_203_202_208_f64 as $t;
+            const UNSCALED: RangeInclusive<f64> = $unscaled;
+            const LARGEST_EXPONENT: i32 = $exponent;
+            const LARGEST_ELEMENT: Self = $element;
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+            fn from_f64(value: f64) -> Self {
+                value as $t
+            }
+            fn larger(self, other: Self) -> Self {
+                self.max(other)
+            }
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
             fn sqrt(self) -> Self {
                 $t::sqrt(self)
             }
@@ -131,6 +163,7 @@ macro_rules! real {
         // SAFETY: `Complex` is declared so: two parts, the real one first.
         unsafe impl Field for Complex<$t> {
             type Real = $t;
+            type Complex = Complex<$t>;
             const ZERO: Self = Complex::new(0.0, 0.0);
             const ONE: Self = Complex::new(1.0, 0.0);
             const IS_COMPLEX: bool = true;
@@ -170,4 +203,7 @@ macro_rules! real {
         }
     )*};
 }
-real!(f32 f64);
+real! {
+    f32: 1e-12..=1e12, 24, 1e8;
+    f64: 1e-120..=1e120, 200, 1e60;
+}

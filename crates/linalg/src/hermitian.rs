@@ -1,8 +1,10 @@
 //! Eigenvalues and eigenvectors of Hermitian matrices: a reduction to a real tridiagonal matrix by reflectors, then
-//! [QR iteration](crate::tridiagonal) or, for larger ones, [divide and conquer](crate::divide).
+//! [QR iteration](crate::tridiagonal) or, for larger ones, [divide and conquer](crate::divide). The tridiagonal matrix and its
+//! eigenvectors are those of f64 in any case, so that eigenvalues of f32 are as accurate as the reduction, within a rounding error of the
+//! norm: QR iteration in f32 would lose digits.
 
 use crate::divide::{LEAF, eigen};
-use crate::field::Field;
+use crate::field::{Field, Real};
 use crate::matrix::{Matrix, MatrixMut};
 use crate::qr::{multiply_by_q, product_below_diagonal};
 use crate::rotations::{Rotations, order_of, permute};
@@ -16,7 +18,7 @@ use flambeau_gemm::scratch;
 ///
 /// # Errors
 /// [`Failure`]; `a` and `values` then hold anything.
-pub fn hermitian<T: Field<Real = f64>>(
+pub fn hermitian<T: Field>(
     mut a: MatrixMut<'_, T>,
     values: &mut [f64],
     vectors: bool,
@@ -29,7 +31,7 @@ pub fn hermitian<T: Field<Real = f64>>(
     let factor = prepare(&mut a)?;
     let (mut off, mut tau) = (scratch::filled(0.0, n - 1), scratch::filled(T::ZERO, n - 1));
     tridiagonalize(&mut a, &mut off, &mut tau);
-    (0..n).for_each(|j| values[j] = a.at(j, j).re());
+    (0..n).for_each(|j| values[j] = a.at(j, j).re().to_f64());
     if n <= LEAF {
         by_iteration(a, values, &mut off, vectors.then_some(&tau))?;
     } else {
@@ -41,7 +43,7 @@ pub fn hermitian<T: Field<Real = f64>>(
 
 /// The eigenvalues of the tridiagonal matrix with the diagonal `values`, and with `tau` the eigenvectors of `a`. QR iteration rotates
 /// the product of the reflectors.
-fn by_iteration<T: Field<Real = f64>>(
+fn by_iteration<T: Field>(
     mut a: MatrixMut<'_, T>,
     values: &mut [f64],
     off: &mut [f64],
@@ -57,7 +59,7 @@ fn by_iteration<T: Field<Real = f64>>(
 }
 
 /// The same by divide and conquer. The reflectors are applied to the eigenvectors of the tridiagonal matrix.
-fn by_division<T: Field<Real = f64>>(
+fn by_division<T: Field>(
     mut a: MatrixMut<'_, T>,
     values: &mut [f64],
     off: &mut [f64],
@@ -73,7 +75,7 @@ fn by_division<T: Field<Real = f64>>(
     let reflectors = a.to_vec();
     for (to, from) in order.iter().enumerate() {
         let from = &vectors[from * n..(from + 1) * n];
-        a.column(to).iter_mut().zip(from).for_each(|(to, from)| *to = T::from_real(*from));
+        a.column(to).iter_mut().zip(from).for_each(|(to, from)| *to = T::from_real(T::Real::from_f64(*from)));
     }
     let reflectors = Matrix::new(&reflectors, n, n, n).block(1, 0, [n - 1, n - 1]);
     multiply_by_q(reflectors, tau, [false, false], a.block(1, 0, [n - 1, n]));
@@ -81,7 +83,7 @@ fn by_division<T: Field<Real = f64>>(
 }
 
 /// Clears what is not read, and scales the matrix if its numbers are extreme.
-pub(crate) fn prepare<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Result<Scale, Failure> {
+pub(crate) fn prepare<T: Field>(a: &mut MatrixMut<'_, T>) -> Result<Scale, Failure> {
     clear_unread(a);
     scale(a)
 }

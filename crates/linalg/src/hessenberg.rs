@@ -20,11 +20,7 @@ const UNBLOCKED: usize = 96;
 
 /// Reduces the rows and columns in `active` to Hessenberg form. What is outside of them is triangular already. The vectors of the
 /// reflectors remain below the subdiagonal.
-pub(crate) fn hessenberg<T: Field<Real = f64>>(
-    a: &mut MatrixMut<'_, T>,
-    active: &Range<usize>,
-    tau: &mut [T],
-) {
+pub(crate) fn hessenberg<T: Field>(a: &mut MatrixMut<'_, T>, active: &Range<usize>, tau: &mut [T]) {
     let Range { mut start, end } = *active;
     while end.saturating_sub(start) > UNBLOCKED {
         reduce_panel(a, start, end, &mut tau[start..start + PANEL]);
@@ -47,16 +43,23 @@ fn reduce_columns<T: Field>(a: &mut MatrixMut<'_, T>, active: &Range<usize>, tau
         if tau[k] == T::ZERO {
             continue;
         }
-        let (v, product) = (&mut v[..end - k - 1], &mut product[..end]);
+        let v = &mut v[..end - k - 1];
         v.copy_from_slice(column);
         v[0] = T::ONE;
-        product.fill(T::ZERO);
-        multiply(&a.view().block(0, k + 1, [end, v.len()]), v, product);
-        for (j, v) in v.iter().enumerate() {
-            add_multiple(&mut a.column(k + 1 + j)[..end], -(tau[k] * v.conj()), product);
-        }
+        reflect_from_right(&mut a.reborrow().block(0, k + 1, [end, v.len()]), v, tau[k], &mut product);
         let mut others = a.reborrow().block(k + 1, k + 1, [end - k - 1, n - k - 1]);
         apply_adjoint_to_columns(&v[1..], tau[k], &mut others);
+    }
+}
+
+/// `a = a H`, for the reflector `I - tau v v'`. `product` has at least as many elements as a column.
+#[inline(always)]
+pub(crate) fn reflect_from_right<T: Field>(a: &mut MatrixMut<'_, T>, v: &[T], tau: T, product: &mut [T]) {
+    let product = &mut product[..a.rows()];
+    product.fill(T::ZERO);
+    multiply(&a.view(), v, product);
+    for (j, v) in v.iter().enumerate() {
+        add_multiple(a.column(j), -(tau * v.conj()), product);
     }
 }
 
@@ -83,7 +86,7 @@ struct Panel<T> {
 }
 
 /// The reflectors of the columns from `start` on, and the change of the matrix.
-fn reduce_panel<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, start: usize, end: usize, tau: &mut [T]) {
+fn reduce_panel<T: Field>(a: &mut MatrixMut<'_, T>, start: usize, end: usize, tau: &mut [T]) {
     let (n, first) = (a.rows(), start + 1);
     let rows = end - first;
     let zeros = || scratch::filled(T::ZERO, PANEL * rows);
@@ -98,10 +101,10 @@ fn reduce_panel<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, start: usize, en
     let done = PANEL - 1;
     let v_rest = v.block(done, 0, [rows - done, PANEL]);
     a.reborrow().block(first, start + PANEL, [rows, rows - done]).multiply_add(
-        -1.0,
+        -T::Real::ONE,
         &y,
         &v_rest.adjoint(),
-        1.0,
+        T::Real::ONE,
     );
     let block = Block::new(&a.view().block(first, start, [rows, PANEL]), tau);
     block.apply_right(false, a.reborrow().block(0, first, [first, rows]));
@@ -109,7 +112,7 @@ fn reduce_panel<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, start: usize, en
     block.apply(true, &mut a.reborrow().block(first, start + PANEL, [rows, n - start - PANEL]));
 }
 
-impl<T: Field<Real = f64>> Panel<T> {
+impl<T: Field> Panel<T> {
     /// The reflector of column `k` of `a`, which begins with the panel's first column and the row after that. The column is changed as
     /// the reflectors before require; the columns after it are not.
     #[inline(always)]

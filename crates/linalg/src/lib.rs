@@ -7,8 +7,8 @@
 //!
 //! Small matrices of a batch are computed in the lanes of vectors, one matrix in each, by the functions whose names end in `_batch`.
 //!
-//! Algorithms are written for a [`Field`], with conjugates where complex numbers need them. Spectral decompositions compute in f64:
-//! eigenvalues of f32 matrices are then correct to the last digit, and need neither scaling nor a tolerance of their own.
+//! Algorithms are written for a [`Field`], with conjugates where complex numbers need them. Singular values are computed in f64, and
+//! so should be those eigenvalues of small f32 matrices that are to be correct to the last digit.
 
 /// The example of the crate's README, which runs as a test.
 #[cfg(doctest)]
@@ -23,6 +23,7 @@ mod cholesky;
 mod columns;
 mod divide;
 mod eig;
+mod eigenvectors;
 mod field;
 mod hermitian;
 mod hessenberg;

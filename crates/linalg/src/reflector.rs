@@ -15,7 +15,7 @@ pub(crate) fn norm<T: Field>(x: &[T]) -> T::Real {
 }
 
 /// From here on, squares that vanished do not count in a sum.
-fn smallest_square<T: Field>() -> T::Real {
+pub(crate) fn smallest_square<T: Field>() -> T::Real {
     T::Real::SAFE_MIN / (T::Real::EPSILON * T::Real::EPSILON)
 }
 

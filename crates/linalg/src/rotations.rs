@@ -4,8 +4,9 @@
 //! rotations pass over it: Van Zee, van de Geijn and Quintana-Orti, "Restructuring the tridiagonal and bidiagonal QR algorithms for
 //! performance" (2014).
 
-use crate::field::Field;
+use crate::field::{Field, Real};
 use crate::matrix::MatrixMut;
+use crate::reflector::smallest_square;
 use flambeau_gemm::scratch;
 use flambeau_parallel::for_each_task;
 use flambeau_vectorized::with_processor_vectors;
@@ -30,7 +31,7 @@ pub(crate) struct Rotations<'a, T> {
     waiting: Vec<Rotation>,
 }
 
-impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
+impl<'a, T: Field> Rotations<'a, T> {
     /// Of the columns of `matrix`.
     pub(crate) fn new(matrix: Option<MatrixMut<'a, T>>) -> Self {
         Self { matrix, waiting: Vec::new() }
@@ -87,7 +88,7 @@ impl<'a, T: Field<Real = f64>> Rotations<'a, T> {
 
 /// Rotates panels of any number of rows.
 #[inline(always)]
-fn rotate_rows<T: Field<Real = f64>>(panel: &mut MatrixMut<'_, T>, rotations: &[Rotation]) {
+fn rotate_rows<T: Field>(panel: &mut MatrixMut<'_, T>, rotations: &[Rotation]) {
     for Rotation { x, y, c, s } in rotations {
         rotate_columns(panel, [*x, *y], *c, *s);
     }
@@ -95,13 +96,8 @@ fn rotate_rows<T: Field<Real = f64>>(panel: &mut MatrixMut<'_, T>, rotations: &[
 
 /// Rotates two columns of a matrix.
 #[inline(always)]
-pub(crate) fn rotate_columns<T: Field<Real = f64>>(
-    a: &mut MatrixMut<'_, T>,
-    [x, y]: [usize; 2],
-    c: f64,
-    s: f64,
-) {
-    let (x, y) = a.two_columns(x, y);
+pub(crate) fn rotate_columns<T: Field>(a: &mut MatrixMut<'_, T>, [x, y]: [usize; 2], c: f64, s: f64) {
+    let ((x, y), [c, s]) = (a.two_columns(x, y), [c, s].map(T::Real::from_f64));
     for (x, y) in x.iter_mut().zip(y) {
         (*x, *y) = (x.scaled(c) + y.scaled(s), y.scaled(c) - x.scaled(s));
     }
@@ -110,7 +106,7 @@ pub(crate) fn rotate_columns<T: Field<Real = f64>>(
 /// The same for [`PANEL`] rows. A rotation's second column is mostly the first one of the next rotation, and remains in registers until
 /// then.
 #[inline(always)]
-fn rotate_panel<T: Field<Real = f64>>(panel: &mut MatrixMut<'_, T>, rotations: &[Rotation]) {
+fn rotate_panel<T: Field>(panel: &mut MatrixMut<'_, T>, rotations: &[Rotation]) {
     let (mut carried, mut column) = ([T::ZERO; PANEL], None);
     for Rotation { x, y, c, s } in rotations {
         if column != Some(*x) {
@@ -124,10 +120,11 @@ fn rotate_panel<T: Field<Real = f64>>(panel: &mut MatrixMut<'_, T>, rotations: &
         else {
             return;
         };
+        let [c, s] = [*c, *s].map(T::Real::from_f64);
         for row in 0..PANEL {
             let (a, b) = (carried[row], second[row]);
-            first[row] = a.scaled(*c) + b.scaled(*s);
-            carried[row] = b.scaled(*c) - a.scaled(*s);
+            first[row] = a.scaled(c) + b.scaled(s);
+            carried[row] = b.scaled(c) - a.scaled(s);
         }
         column = Some(*y);
     }
@@ -160,13 +157,14 @@ pub(crate) fn rotation_of(f: f64, g: f64) -> [f64; 3] {
 
 /// The root of the sum of squares. `hypot` takes several times as long, and is needed only near the ends of the range.
 #[inline(always)]
-pub(crate) fn length(f: f64, g: f64) -> f64 {
+pub(crate) fn length<R: Real>(f: R, g: R) -> R {
     let square = f * f + g * g;
-    if SQUARES.contains(&square) { square.sqrt() } else { f.hypot(g) }
+    if square >= smallest_square::<R>() && square.is_finite() {
+        square.sqrt()
+    } else {
+        R::Complex::from_parts(f, g).magnitude()
+    }
 }
-
-/// Sums of squares of which no part that counts has lost digits.
-const SQUARES: std::ops::RangeInclusive<f64> = 1e-270..=1e300;
 
 /// The numbers of `0..values.len()` in the order of the values, equal ones as they were.
 pub(crate) fn order_of(values: &[f64], descending: bool) -> Vec<usize> {

@@ -1,7 +1,7 @@
 //! What precedes every spectral decomposition: one pass that finds numbers which are not finite, and a power of two by which a matrix
 //! of extreme numbers is scaled, so that no square overflows or underflows.
 
-use crate::field::Field;
+use crate::field::{Field, Real};
 use crate::matrix::MatrixMut;
 use std::ops::RangeInclusive;
 
@@ -14,9 +14,6 @@ pub enum Failure {
     NotConverged(usize),
 }
 
-/// Magnitudes between which nothing is scaled.
-const RANGE: RangeInclusive<f64> = 1e-120..=1e120;
-
 /// The power of two by which a matrix was divided, as two factors: that of a subnormal number has no reciprocal in f64.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale([f64; 2]);
@@ -26,8 +23,9 @@ impl Scale {
     pub(crate) const NONE: Self = Self([1.0; 2]);
 
     /// What was computed of the scaled matrix, multiplied.
-    pub(crate) fn undone<T: Field<Real = f64>>(self, value: T) -> T {
-        value.scaled(self.0[0]).scaled(self.0[1])
+    pub(crate) fn undone<T: Field>(self, value: T) -> T {
+        let [first, second] = self.0.map(T::Real::from_f64);
+        value.scaled(first).scaled(second)
     }
 
     /// Multiplies what was computed of the scaled matrix.
@@ -42,12 +40,12 @@ pub(crate) fn power_of_two(x: f64) -> f64 {
 }
 
 /// Divides `a` by a power of two if its largest number is extreme.
-pub(crate) fn scale<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>) -> Result<Scale, Failure> {
-    scale_to_range(a, &RANGE)
+pub(crate) fn scale<T: Field>(a: &mut MatrixMut<'_, T>) -> Result<Scale, Failure> {
+    scale_to_range(a, &T::Real::UNSCALED)
 }
 
 /// Divides `a` by a power of two if the magnitude of its largest number is out of a range around 1.
-pub(crate) fn scale_to_range<T: Field<Real = f64>>(
+pub(crate) fn scale_to_range<T: Field>(
     a: &mut MatrixMut<'_, T>,
     range: &RangeInclusive<f64>,
 ) -> Result<Scale, Failure> {
@@ -57,7 +55,7 @@ pub(crate) fn scale_to_range<T: Field<Real = f64>>(
             if !x.is_finite() {
                 return Err(Failure::NotFinite);
             }
-            largest = largest.max(x.pivot_size().min(f64::MAX));
+            largest = largest.max(x.pivot_size().to_f64().min(f64::MAX));
         }
     }
     if largest == 0.0 || range.contains(&largest) {
@@ -65,7 +63,7 @@ pub(crate) fn scale_to_range<T: Field<Real = f64>>(
     }
     let exponent = largest.log2().floor() as i32;
     let factors = [exponent / 2, exponent - exponent / 2].map(|half| f64::from(half).exp2());
-    let down = factors.map(|factor| 1.0 / factor);
+    let down = factors.map(|factor| T::Real::from_f64(1.0 / factor));
     for j in 0..a.columns() {
         a.column(j).iter_mut().for_each(|x| *x = x.scaled(down[0]).scaled(down[1]));
     }

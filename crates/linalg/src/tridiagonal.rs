@@ -29,7 +29,7 @@ impl Part {
 }
 
 /// Makes the elements `e` off the diagonal `d` negligible. The eigenvalues on the diagonal are in no order.
-pub(crate) fn iterate<T: Field<Real = f64>>(
+pub(crate) fn iterate<T: Field>(
     d: &mut [f64],
     e: &mut [f64],
     rotations: &mut Rotations<'_, T>,
@@ -70,7 +70,7 @@ fn is_negligible(d: &[f64], e: &mut [f64], i: usize) -> bool {
 }
 
 /// One implicit step with Wilkinson's shift: Parlett, "The symmetric eigenvalue problem" (1980), 8.12.
-fn sweep<T: Field<Real = f64>>(d: &mut [f64], e: &mut [f64], part: Part, rotations: &mut Rotations<'_, T>) {
+fn sweep<T: Field>(d: &mut [f64], e: &mut [f64], part: Part, rotations: &mut Rotations<'_, T>) {
     let last = part.high - part.low;
     let (first, second) = (part.row(0), part.row(1));
     let half = (d[second] - d[first]) / (2.0 * e[part.between(0)]);

@@ -5,7 +5,7 @@
 //! forms for eigenvalue computations" (1989).
 
 use crate::columns::{Columns, WIDTH, add_columns_and_dots};
-use crate::field::Field;
+use crate::field::{Field, Real};
 use crate::matrix::{Matrix, MatrixMut};
 use crate::reflector::{add_multiple, dot, reflector};
 use flambeau_gemm::scratch;
@@ -19,7 +19,7 @@ const UNBLOCKED: usize = 96;
 const STRIP: usize = 64;
 
 /// Overwrites the lower triangle with a tridiagonal matrix, the vectors of the reflectors below its subdiagonal `off`.
-pub(crate) fn tridiagonalize<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64], tau: &mut [T]) {
+pub(crate) fn tridiagonalize<T: Field>(a: &mut MatrixMut<'_, T>, off: &mut [f64], tau: &mut [T]) {
     let n = a.rows();
     let mut start = 0;
     while n - start > UNBLOCKED {
@@ -38,14 +38,14 @@ pub(crate) fn tridiagonalize<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off
 
 /// A reflector at a time.
 #[inline(always)]
-fn reduce_columns<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64], tau: &mut [T]) {
+fn reduce_columns<T: Field>(a: &mut MatrixMut<'_, T>, off: &mut [f64], tau: &mut [T]) {
     let n = a.rows();
     let (mut p, mut v) = (scratch::filled(T::ZERO, n), scratch::filled(T::ZERO, n));
     for k in 0..n - 1 {
         let length = n - 1 - k;
         let column = &mut a.column(k)[k + 1..];
         tau[k] = reflector(column);
-        off[k] = column[0].re();
+        off[k] = column[0].re().to_f64();
         if tau[k] == T::ZERO {
             continue;
         }
@@ -67,14 +67,14 @@ fn reduce_columns<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64
 
 /// From `p = a v`: the vector by which `H' a H = a - v p' - p v'`.
 #[inline(always)]
-fn finish_product<T: Field<Real = f64>>(p: &mut [T], v: &[T], tau: T) {
+fn finish_product<T: Field>(p: &mut [T], v: &[T], tau: T) {
     p.iter_mut().for_each(|p| *p = *p * tau);
-    let shift = (tau.conj() * dot(v, p)).scaled(-0.5);
+    let shift = (tau.conj() * dot(v, p)).scaled(T::Real::from_f64(-0.5));
     add_multiple(p, shift, v);
 }
 
 /// The reflectors of the first [`PANEL`] columns, and the change of the others.
-fn reduce_panel<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64], tau: &mut [T]) {
+fn reduce_panel<T: Field>(a: &mut MatrixMut<'_, T>, off: &mut [f64], tau: &mut [T]) {
     let n = a.rows();
     // The vectors of reflectors, then those of `finish_product`; and in the other order.
     let (mut left, mut right) =
@@ -85,7 +85,7 @@ fn reduce_panel<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64],
             let (v, p) = left.split_at_mut(PANEL * n);
             for k in 0..PANEL {
                 tau[k] = reduce_column(a, k, v, p);
-                off[k] = a.at(k + 1, k).re();
+                off[k] = a.at(k + 1, k).re().to_f64();
             }
         },
     );
@@ -96,13 +96,13 @@ fn reduce_panel<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, off: &mut [f64],
         let (rows, columns) = (n - j, STRIP.min(n - j));
         let (left, right) = (left.block(j, 0, [rows, 2 * PANEL]), right.block(j, 0, [columns, 2 * PANEL]));
         let mut strip = a.reborrow().block(j, j, [rows, columns]);
-        strip.multiply_add(-1.0, &left, &right.adjoint(), 1.0);
+        strip.multiply_add(-T::Real::ONE, &left, &right.adjoint(), T::Real::ONE);
     }
 }
 
 /// The reflector of column `k`, which is first changed as those before require. The columns after it are not changed.
 #[inline(always)]
-fn reduce_column<T: Field<Real = f64>>(a: &mut MatrixMut<'_, T>, k: usize, v: &mut [T], p: &mut [T]) -> T {
+fn reduce_column<T: Field>(a: &mut MatrixMut<'_, T>, k: usize, v: &mut [T], p: &mut [T]) -> T {
     let n = a.rows();
     let mut factors = [T::ZERO; PANEL];
     let factors = &mut factors[..k];

@@ -44,6 +44,45 @@ fn eigenvalues_of_random_matrices() {
     }
 }
 
+/// The reduction is computed in f32, the rest in f64: eigenvalues are right to a rounding error of the norm, unlike those of LAPACK.
+#[test]
+fn eigenvalues_of_f32_are_accurate() {
+    let of_f32 = |a: &Wide| Dense::<f32>::from_fn(a.rows, a.columns, |i, j| a.at(i, j));
+    let sizes = (0..=40).chain([63, 64, 65, 97, 130, 200]);
+    let matrices = sizes.map(|n| symmetric(n, n as u64)).chain([
+        hilbert(150, 150),
+        symmetric(140, 7).map(|i, j, x| x * 10f64.powf((i + j) as f64 / -40.0)),
+        symmetric(140, 7).map(|i, j, x| x * 1e-6 + f64::from(u8::from(i == j))),
+        Wide::from_fn(140, 140, |_, _| 1.0),
+        symmetric(130, 3).map(|_, _, x| x * 1e36),
+        symmetric(130, 3).map(|_, _, x| x * 1e-36),
+    ]);
+    for a in matrices.map(|a| of_f32(&a)) {
+        let n = a.rows;
+        let (mut vectors, mut values) = (a.clone(), vec![0.0; n]);
+        hermitian(vectors.view_mut(), &mut values, true).unwrap();
+        let (exact, _) = eigen(&Wide::from_fn(n, n, |i, j| f64::from(a.at(i, j)))).unwrap();
+        let norm = exact.iter().fold(0.0, |norm: f64, x| norm.max(x.abs()));
+        for (value, exact) in values.iter().zip(&exact) {
+            let error = (value - exact).abs() / norm / f64::from(f32::EPSILON);
+            assert!(error <= 3.0, "{n}: {value} is {error} rounding errors from {exact}");
+        }
+        assert_orthonormal(&vectors, "f32");
+        let scaled = vectors.map(|_, j, x| (f64::from(x) * values[j] / norm.max(1e-300)) as f32);
+        let unit = a.map(|_, _, x| (f64::from(x) / norm.max(1e-300)) as f32);
+        assert_close(&unit, &scaled.times(&vectors.transposed()), "f32");
+        let mut alone = vec![0.0; n];
+        hermitian(a.clone().view_mut(), &mut alone, false).unwrap();
+        assert_eq!(alone, values);
+    }
+    let a = of_f32(&symmetric(300, 5));
+    assert_same_bits(|| {
+        let (mut vectors, mut values) = (a.clone(), vec![0.0; 300]);
+        hermitian(vectors.view_mut(), &mut values, true).unwrap();
+        (vectors, values)
+    });
+}
+
 #[test]
 fn eigenvalues_of_known_matrices() {
     for n in [1, 2, 3, 10, 50, 120] {

@@ -9,10 +9,13 @@ use crate::native::linalg::matrices::{
 use crate::{Tensor, ops, scratch};
 use bytemuck::Pod;
 use flambeau_core::{Complex, Result, ScalarType, bail};
-use flambeau_linalg::{SpectralInLanes, batch_length, hermitian_batch};
+use flambeau_linalg::{Failure, Field, MatrixMut, SpectralInLanes, batch_length, hermitian, hermitian_batch};
 
-/// Eigenvalues in ascending order, and eigenvectors as columns if `compute_v`. Computed in f64, so that those of f32 matrices are right
-/// to the last digit.
+/// Rows up to which f32 matrices are computed in f64, so that eigenvalues are right to the last digit. It takes twice as long for larger
+/// ones, of which eigenvalues are right to a rounding error of the norm.
+const LARGEST_WIDE: usize = 128;
+
+/// Eigenvalues in ascending order, and eigenvectors as columns if `compute_v`.
 pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, Tensor)> {
     const NAME: &str = "linalg.eigh";
     let n = square_size(NAME, "A", a)?;
@@ -24,14 +27,17 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
     };
     let value_sizes = with_sizes(batch_sizes(a), &[n]);
     // The upper triangle of a Hermitian matrix is the lower one of its adjoint, which is the same matrix.
-    let work = columns_as(NAME, &if lower { a.clone() } else { mh(a)? }, widest(a.dtype()))?;
+    let computed = if n as usize <= LARGEST_WIDE { widest(a.dtype()) } else { a.dtype() };
+    let work = columns_as(NAME, &if lower { a.clone() } else { mh(a)? }, computed)?;
     let values = new(NAME, a, &value_sizes, ScalarType::F64)?;
     if values.numel() > 0 && a.device().is_cpu() {
         let info = new(NAME, a, batch_sizes(a), ScalarType::I32)?;
-        if a.is_complex() {
-            decompose::<Complex<f64>>(NAME, &work, &values, &info, compute_v)?;
-        } else {
-            decompose::<f64>(NAME, &work, &values, &info, compute_v)?;
+        let results = [&work, &values, &info];
+        match computed {
+            ScalarType::F32 => decompose_one_by_one::<f32>(NAME, results, compute_v)?,
+            ScalarType::Complex64 => decompose_one_by_one::<Complex<f32>>(NAME, results, compute_v)?,
+            ScalarType::F64 => decompose_batch::<f64>(NAME, results, compute_v)?,
+            _ => decompose_batch::<Complex<f64>>(NAME, results, compute_v)?,
         }
         ensure_solved(NAME, &info, Problem::Eigenvalues)?;
     }
@@ -39,23 +45,38 @@ pub fn _linalg_eigh(a: &Tensor, uplo: &str, compute_v: bool) -> Result<(Tensor, 
     Ok((ops::to_dtype(&values, a.dtype().to_real(), false, false, None)?, vectors))
 }
 
-fn decompose<T: SpectralInLanes + Pod>(
+fn decompose_batch<T: SpectralInLanes + Pod>(name: &str, results: [&Tensor; 3], vectors: bool) -> Result<()> {
+    decompose(name, results, batch_length(&[size_of_work(results[0])]), |a: &mut [T], n, values, results| {
+        hermitian_batch(a, n, values, vectors, results);
+    })
+}
+
+fn decompose_one_by_one<T: Field + Pod>(name: &str, results: [&Tensor; 3], vectors: bool) -> Result<()> {
+    decompose(name, results, 1, |a: &mut [T], n, values, results| {
+        results.fill(hermitian(MatrixMut::new(a, n, n, n), values, vectors));
+    })
+}
+
+fn size_of_work(work: &Tensor) -> usize {
+    work.sizes()[work.dim() - 1] as usize
+}
+
+/// Calls `f` with `length` matrices, their number of rows, their eigenvalues and results.
+fn decompose<T: Pod + Send>(
     name: &str,
-    work: &Tensor,
-    values: &Tensor,
-    info: &Tensor,
-    vectors: bool,
+    [work, values, info]: [&Tensor; 3],
+    length: usize,
+    f: impl Fn(&mut [T], usize, &mut [f64], &mut [std::result::Result<(), Failure>]) + Sync,
 ) -> Result<()> {
-    let n = work.sizes()[work.dim() - 1] as usize;
+    let n = size_of_work(work);
     with_slices(name, &[], &[work, values, info], |s| {
-        let length = batch_length(&[n]);
         let matrices = s.write::<T>(0)?.chunks_mut(length * n * n);
         let items = matrices
             .zip(s.write::<f64>(1)?.chunks_mut(length * n))
             .zip(s.write::<i32>(2)?.chunks_mut(length));
         for_each_matrix(items, length * 4 * n * n * n, |((a, values), info)| {
             let mut results = scratch::filled(Ok(()), info.len());
-            hermitian_batch(a, n, values, vectors, &mut results);
+            f(a, n, values, &mut results);
             info.iter_mut().zip(results).for_each(|(info, result)| *info = info_of(result));
         });
         Ok(())
