@@ -78,8 +78,7 @@ impl Csr {
     }
 
     pub(crate) fn transposed(&self) -> Result<Csr> {
-        let (crow, col, order) = ops::_csr_transpose(&self.crow, &self.col, self.columns)?;
-        let values = rows(&self.values, &order)?;
+        let (crow, col, values) = ops::_csr_transposed(&self.crow, &self.col, &self.values, self.columns)?;
         Ok(Csr { crow, col, values, rows: self.columns, columns: self.rows })
     }
 

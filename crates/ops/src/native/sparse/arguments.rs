@@ -107,6 +107,12 @@ impl<'a> Pointers<'a> {
         self.0.len() - 1
     }
 
+    /// Where a segment starts, or for their number where the last one ends.
+    #[inline(always)]
+    pub(super) fn start(&self, at: usize) -> usize {
+        self.0[at] as usize
+    }
+
     /// The positions in a segment.
     #[inline(always)]
     pub(super) fn segment(&self, at: usize) -> Range<usize> {
