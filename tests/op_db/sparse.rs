@@ -159,6 +159,107 @@ fn selected_rows(a: &[Arg]) -> Vec<Array> {
     ]
 }
 
+/// The rows and columns of some elements, in this order, as a matrix in compressed rows: pointers, columns, values.
+fn compressed(count: usize, elements: &[(usize, usize, f64)]) -> Vec<Array> {
+    let below = |row: usize| elements.iter().filter(|element| element.0 < row).count();
+    let values = elements.iter().map(|element| element.2).collect();
+    vec![
+        array((0..=count).map(below).collect()),
+        array(elements.iter().map(|element| element.1).collect()),
+        Array::new(&[elements.len()], values),
+    ]
+}
+
+/// The elements of a matrix in compressed rows, with their values.
+fn valued(a: &[Arg]) -> Vec<(usize, usize, f64)> {
+    let all = elements(a[0].array(), a[1].array());
+    all.into_iter().map(|(row, column, at)| (row, column, a[2].array().data[at])).collect()
+}
+
+/// The transpose, by sorting.
+fn transposed(a: &[Arg]) -> Vec<Array> {
+    let mut all: Vec<_> = valued(a).into_iter().map(|(row, column, x)| (column, row, x)).collect();
+    all.sort_by_key(|element| (element.0, element.1));
+    compressed(a[3].number() as usize, &all)
+}
+
+/// The selected rows, one after the other.
+fn selected(a: &[Arg]) -> Vec<Array> {
+    let (all, index) = (valued(a), &a[3].array().data);
+    let of_row = |(at, row): (usize, &f64)| {
+        let own = all.iter().filter(|element| element.0 == *row as usize);
+        own.map(|element| (at, element.1, element.2)).collect::<Vec<_>>()
+    };
+    compressed(index.len(), &index.iter().enumerate().flat_map(of_row).collect::<Vec<_>>())
+}
+
+/// The sum, by sorting and adding neighbours.
+fn added(a: &[Arg]) -> Vec<Array> {
+    let mut all = [valued(a), valued(&a[3..])].concat();
+    all.sort_by_key(|element| (element.0, element.1));
+    let mut sums: Vec<(usize, usize, f64)> = vec![];
+    for (row, column, x) in all {
+        match sums.last_mut() {
+            Some(last) if (last.0, last.1) == (row, column) => last.2 += x,
+            _ => sums.push((row, column, x)),
+        }
+    }
+    compressed(a[0].array().data.len() - 1, &sums)
+}
+
+fn matrices() -> Vec<Row> {
+    let (crow, col, columns) = FIRST;
+    let other: Pattern = (&[0, 1, 3, 4, 6], &[4, 0, 1, 2, 1, 3], 5);
+    let matrix = |pattern: Pattern, seed: u64| {
+        vec![longs(pattern.0), longs(pattern.1), small(&[pattern.1.len()], seed)]
+    };
+    let empty = || vec![longs(&[0]), longs(&[]), small(&[0], 1)];
+    let with = |start: Vec<Arg>, end: Vec<Arg>| [start, end].concat();
+    let wide = || vec![longs(crow), longs(col), small(&[col.len()], 1)];
+    let outside = |column: i64| vec![longs(crow), longs(&[1, 4, 0, 2, column, 3]), small(&[6], 1)];
+    vec![
+        row("_csr_transposed")
+            .types(SUMS)
+            .ulps(0.0)
+            .sample(with(matrix(FIRST, 1), vec![(columns as i64).into()]))
+            .sample(with(matrix(FIRST, 2), vec![9i64.into()]))
+            .sample(with(empty(), vec![3i64.into()]))
+            .reference(transposed)
+            .refuses(with(wide(), vec![4i64.into()]), ErrorKind::Index, "index 4 is out of bounds")
+            .refuses(with(outside(-1), vec![5i64.into()]), ErrorKind::Index, "index -1 is out of bounds"),
+        row("_csr_select")
+            .types(SUMS)
+            .ulps(0.0)
+            .skip(Check::Variants, OF_VALUES)
+            .sample(with(matrix(FIRST, 1), vec![longs(&[2, 0, 1, 2])]))
+            .sample(with(matrix(FIRST, 2), vec![longs(&[])]))
+            .reference(selected)
+            .refuses(with(wide(), vec![longs(&[4])]), ErrorKind::Index, "index 4 is out of bounds")
+            .refuses(
+                vec![longs(&[0, 5, 2, 6]), longs(col), small(&[6], 1), longs(&[1])],
+                ErrorKind::InvalidArgument,
+                "pointers that ascend",
+            ),
+        row("_csr_add")
+            .types(SUMS)
+            .skip(Check::Variants, OF_VALUES)
+            .sample([matrix(FIRST, 1), matrix(other, 2), vec![(columns as i64).into()]].concat())
+            .sample([matrix(FIRST, 3), matrix(FIRST, 4), vec![(columns as i64).into()]].concat())
+            .sample([empty(), empty(), vec![3i64.into()]].concat())
+            .reference(added)
+            .refuses(
+                [matrix(FIRST, 1), outside(5), vec![5i64.into()]].concat(),
+                ErrorKind::Index,
+                "index 5 is out of bounds",
+            )
+            .refuses(
+                [matrix(FIRST, 1), outside(2), vec![5i64.into()]].concat(),
+                ErrorKind::InvalidArgument,
+                "columns that ascend",
+            ),
+    ]
+}
+
 fn selections() -> Vec<Row> {
     let (crow, count) = (|| longs(FIRST.0), FIRST.1.len() as i64);
     vec![
@@ -441,6 +542,6 @@ fn systems() -> Vec<Row> {
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
     let families: [fn() -> Vec<Row>; 5] = [coordinates, pointers, products, sparse_products, systems];
-    let more: [fn() -> Vec<Row>; 3] = [softmaxes, selections, optimizers];
+    let more: [fn() -> Vec<Row>; 4] = [softmaxes, matrices, selections, optimizers];
     families.iter().chain(&more).flat_map(|family| family()).collect()
 }

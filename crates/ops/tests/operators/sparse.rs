@@ -27,6 +27,9 @@ type Call = fn(&Tensor, &Tensor) -> Result<()>;
 const OF_PATTERNS: &[(&str, Call)] = &[
     ("to coordinates", |crow, col| ops::_convert_indices_from_csr_to_coo(crow, col, false, false).map(drop)),
     ("transpose", |crow, col| ops::_csr_transpose(crow, col, 2).map(drop)),
+    ("transposed", |crow, col| ops::_csr_transposed(crow, col, &numbers(&[2], 1), 2).map(drop)),
+    ("sum, first", |crow, col| sum([crow, col], [&longs(&[0, 1, 2]), &longs(&[1, 0])])),
+    ("sum, second", |crow, col| sum([&longs(&[0, 1, 2]), &longs(&[0, 0])], [crow, col])),
     ("mm", |crow, col| {
         let values = numbers(&[2], 1);
         ops::_csr_mm(crow, col, &values, &numbers(&[2, 1], 2))?;
@@ -55,6 +58,11 @@ const OF_PATTERNS: &[(&str, Call)] = &[
 fn product([crow1, col1]: [&Tensor; 2], [crow2, col2]: [&Tensor; 2], columns: i64) -> Result<()> {
     let (a, b) = (numbers(&[2], 1), numbers(&[2], 2));
     ops::_csr_matmul_values(crow1, col1, &a, crow2, col2, &b, crow1, col1, columns).map(drop)
+}
+
+/// The sum of two patterns.
+fn sum([crow1, col1]: [&Tensor; 2], [crow2, col2]: [&Tensor; 2]) -> Result<()> {
+    ops::_csr_add(crow1, col1, &numbers(&[2], 1), crow2, col2, &numbers(&[2], 2), 2).map(drop)
 }
 
 const FORGED_ROWS: &[&[i64]] = &[
@@ -109,7 +117,15 @@ fn forged_lists_are_errors() {
     for (crow, index) in
         [([0i64, 2, 3], 2i64), ([0, 2, 3], -1), ([0, 4, 3], 0), ([0, -1, 3], 1), ([0, i64::MIN, 3], 1)]
     {
-        assert!(ops::_csr_select_rows(&longs(&crow), &longs(&[index]), 3).is_err(), "{crow:?} {index}");
+        let (crow, index) = (longs(&crow), longs(&[index]));
+        assert!(ops::_csr_select_rows(&crow, &index, 3).is_err(), "{crow:?} {index}");
+        let (col, values) = (longs(&[0, 1, 0]), numbers(&[3], 1));
+        assert!(ops::_csr_select(&crow, &col, &values, &index).is_err(), "{crow:?} {index}");
+    }
+    // Columns that do not ascend in a row.
+    for forged in [[1i64, 0], [1, 1]] {
+        assert!(sum([&longs(&[0, 2]), &longs(&forged)], [&longs(&[0, 2]), &longs(&[0, 1])]).is_err());
+        assert!(sum([&longs(&[0, 2]), &longs(&[0, 1])], [&longs(&[0, 2]), &longs(&forged)]).is_err());
     }
     for rows in [[0i64, 3], [-1, 0], [1, 1], [2, 0], [i64::MAX, 0]] {
         let [param, mean, square] = [1, 2, 3].map(|seed| numbers(&[3, 2], seed));
@@ -139,6 +155,7 @@ fn forged_lists_are_errors() {
     for size in [-1, i64::MAX, i64::MIN] {
         assert!(ops::_convert_indices_from_coo_to_csr(&longs(&[0]), size, false).is_err());
         assert!(ops::_csr_transpose(&longs(&[0, 1]), &longs(&[0]), size).is_err());
+        assert!(ops::_csr_transposed(&longs(&[0, 1]), &longs(&[0]), &numbers(&[1], 1), size).is_err());
     }
 }
 
@@ -191,6 +208,13 @@ fn all_results() -> Result<Vec<Tensor>> {
         ops::remainder_scalar(&ops::mul_scalar(&longs(&(0..n).collect::<Vec<_>>()), 17.into())?, n.into())?;
     let (pointers, positions) = ops::_csr_select_rows(&crow, &index, count)?;
     all.extend([pointers, positions]);
+    let (pointers, columns, selected) = ops::_csr_select(&crow, &col, &values, &index)?;
+    all.extend([pointers, columns, selected]);
+    let (pointers, rows, transposed) = ops::_csr_transposed(&crow, &col, &values, n)?;
+    all.extend([pointers, rows, transposed]);
+    let others = numbers(&[col2.numel()], 8);
+    let (pointers, columns, sum) = ops::_csr_add(&crow, &col, &values, &crow2, &col2, &others, n)?;
+    all.extend([pointers, columns, sum]);
     let [param, mean, square] = [1, 2, 3].map(|seed| numbers(&[n, 10], seed));
     let square = ops::mul_tensor(&square, &square)?;
     let rows = longs(&(0..n).step_by(2).collect::<Vec<_>>());
