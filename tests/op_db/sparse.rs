@@ -59,6 +59,21 @@ fn order(a: &[Arg]) -> Vec<Array> {
     vec![array(order), array(starts), array(groups)]
 }
 
+/// The distinct coordinates, and the sums of their values.
+fn coalesced(a: &[Arg]) -> Vec<Array> {
+    let (indices, values) = (a[0].array(), a[1].array());
+    let ordered = order(&[a[0].clone(), a[2].clone()]);
+    let (order, starts) = (&ordered[0].data, &ordered[1].data);
+    let groups = starts.len() - 1;
+    let positions =
+        |group: usize| (starts[group] as usize..starts[group + 1] as usize).map(|at| order[at] as usize);
+    let sums = build(&[&[groups], &values.sizes[1..]].concat(), |i| {
+        positions(i[0]).map(|at| values.at(&[&[at], &i[1..]].concat())).sum()
+    });
+    let first = |group: usize| positions(group).next().unwrap_or_default();
+    vec![build(&[indices.sizes[0], groups], |i| indices.at(&[i[0], first(i[1])])), sums]
+}
+
 fn coordinates() -> Vec<Row> {
     let pairs = |values: &[i64]| {
         let values: Vec<f64> = values.iter().map(|v| *v as f64).collect();
@@ -88,6 +103,24 @@ fn coordinates() -> Vec<Row> {
             .sample(vec![pairs(&[]), ints(&[2, 3])])
             .reference(order)
             .refuses(vec![pairs(&[0, 3]), ints(&[1, 3])], ErrorKind::Index, "index 3 is out of bounds"),
+        row("_coo_coalesced")
+            .types(SUMS)
+            .skip(Check::Variants, OF_VALUES)
+            .sample(vec![pairs(&[1, 0, 1, 0, 2, 1, 2, 0]), small(&[4], 1), ints(&[2, 3])])
+            .sample(vec![pairs(&[0, 0, 1, 1, 2, 0]), small(&[3, 2], 2), ints(&[2, 3])])
+            .sample(vec![pairs(&[9999, 1, 5000, 0, 99_999, 7]), small(&[3], 3), ints(&[10_000, 100_000])])
+            .sample(vec![pairs(&[]), small(&[0, 2], 4), ints(&[2, 3])])
+            .reference(coalesced)
+            .refuses(
+                vec![pairs(&[0, 3]), small(&[1], 1), ints(&[1, 3])],
+                ErrorKind::Index,
+                "index 3 is out of bounds",
+            )
+            .refuses(
+                vec![pairs(&[0, 2]), small(&[2], 1), ints(&[1, 3])],
+                ErrorKind::Shape,
+                "a row of values for each of 1 coordinates",
+            ),
         start()
             .sample(vec![small(&[4], 1), longs(&[3, 1, 0, 2]), starts(), groups()])
             .sample(vec![small(&[4, 3], 2), longs(&[3, 1, 0, 2]), starts(), groups()])
@@ -471,6 +504,11 @@ fn sparse_products() -> Vec<Row> {
         let (x, y) = (small(&[FIRST.1.len()], 1), small(&[SECOND.1.len()], 2));
         vec![crow1, col1, x, crow2, col2, y, longs(crow), longs(col), columns()]
     };
+    let factors = |seed: u64, columns: Arg| {
+        let [crow1, col1, crow2, col2] = patterns();
+        let (x, y) = (small(&[FIRST.1.len()], seed), small(&[SECOND.1.len()], seed + 1));
+        vec![crow1, col1, x, crow2, col2, y, columns]
+    };
     vec![
         row("_csr_matmul_pattern")
             .types(INDICES)
@@ -493,6 +531,25 @@ fn sparse_products() -> Vec<Row> {
                 ErrorKind::Index,
                 "index 2 is out of bounds",
             ),
+        row("_csr_matmul")
+            .types(SUMS)
+            .skip(Check::Variants, OF_VALUES)
+            .sample(factors(1, columns()))
+            .sample(factors(3, 99_999i64.into()))
+            .sample(factors(5, 9_999_999i64.into()))
+            .reference(move |a| {
+                let arrays: Vec<&Array> = [0, 1, 3, 4].map(|at| a[at].array()).to_vec();
+                let rows = product_pattern(&arrays);
+                let ends = rows.iter().scan(0, |end, row| {
+                    *end += row.len();
+                    Some(*end)
+                });
+                let pattern = [array(std::iter::once(0).chain(ends).collect()), array(rows.concat())];
+                let typed = pattern.clone().map(|list| Arg::Typed(list, I64));
+                let product = values(&[&a[..6], &typed].concat());
+                [pattern.to_vec(), product].concat()
+            })
+            .refuses(factors(1, 2i64.into()), ErrorKind::Index, "index 2 is out of bounds"),
         row("_csr_matmul_values")
             .types(SUMS)
             .sample(call(&[0, 3, 3, 5, 6], &[0, 1, 2, 1, 2, 2]))

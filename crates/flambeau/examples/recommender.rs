@@ -63,11 +63,11 @@ fn run(args: &Args) -> Result<Outcome<i64>> {
     let truth = |rows: i64| Tensor::randn(&[rows, 2], ScalarType::F32);
     let (true_users, true_items) = (truth(args.users)?, truth(args.items)?);
     let options = SparseAdamOptions::default().lr(args.training.lr);
-    let mut adam =
-        SparseAdam::new(tables.to_vec(), options.weight_decay(args.weight_decay).lazy(true))?;
+    let mut adam = SparseAdam::new(tables.to_vec(), options.weight_decay(args.weight_decay).lazy(true))?;
     let step = || {
         let [users, items] = drawn(args)?;
-        let ratings = (true_users.index_select(0, &users)? * true_items.index_select(0, &items)?)?.sum_dim(1)?;
+        let ratings =
+            (true_users.index_select(0, &users)? * true_items.index_select(0, &items)?)?.sum_dim(1)?;
         let error = ((read(&tables[0], &users)? * read(&tables[1], &items)?)?.sum_dim(1)? - ratings)?;
         let loss = (&error * &error)?.mean()?;
         adam.zero_grad()?;

@@ -137,16 +137,13 @@ impl Csr {
             other.values.dtype()
         );
         let columns = other.columns;
-        let (crow, col) = ops::_csr_matmul_pattern(&self.crow, &self.col, &other.crow, &other.col, columns)?;
-        let values = ops::_csr_matmul_values(
+        let (crow, col, values) = ops::_csr_matmul(
             &self.crow,
             &self.col,
             &self.values,
             &other.crow,
             &other.col,
             &other.values,
-            &crow,
-            &col,
             columns,
         )?;
         Ok(Csr { crow, col, values, rows: self.rows, columns })

@@ -23,6 +23,12 @@ pub fn segment_softmax_backward(
     ops::sub_tensor(&terms, &ops::mul_tensor(result, &sums(&terms)?)?, Scalar::Int(1))
 }
 
+/// The gradient of values, from that of the sums of those with equal coordinates.
+pub fn coo_coalesced_backward(grad: &Tensor, indices: &Tensor, size: &[i64]) -> Result<Tensor> {
+    let (.., groups) = ops::_coo_order(indices, size)?;
+    ops::index_select(grad, 0, &groups)
+}
+
 /// The gradient of the values of a matrix, from that of its transpose: the transpose of a matrix with the same pattern as the transpose.
 pub fn csr_transposed_backward(
     grad: &Tensor,

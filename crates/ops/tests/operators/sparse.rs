@@ -38,6 +38,8 @@ const OF_PATTERNS: &[(&str, Call)] = &[
     ("sampled", |crow, col| {
         ops::_csr_sampled_mm(crow, col, &numbers(&[2, 3], 1), &numbers(&[2, 3], 2)).map(drop)
     }),
+    ("product, first", |crow, col| factors([crow, col], [&longs(&[0, 1, 2]), &longs(&[0, 1])])),
+    ("product, second", |crow, col| factors([&longs(&[0, 1, 2]), &longs(&[0, 1])], [crow, col])),
     ("pattern, first", |crow, col| {
         ops::_csr_matmul_pattern(crow, col, &longs(&[0, 1, 2]), &longs(&[0, 1]), 2).map(drop)
     }),
@@ -58,6 +60,11 @@ const OF_PATTERNS: &[(&str, Call)] = &[
 fn product([crow1, col1]: [&Tensor; 2], [crow2, col2]: [&Tensor; 2], columns: i64) -> Result<()> {
     let (a, b) = (numbers(&[2], 1), numbers(&[2], 2));
     ops::_csr_matmul_values(crow1, col1, &a, crow2, col2, &b, crow1, col1, columns).map(drop)
+}
+
+/// The product of two patterns.
+fn factors([crow1, col1]: [&Tensor; 2], [crow2, col2]: [&Tensor; 2]) -> Result<()> {
+    ops::_csr_matmul(crow1, col1, &numbers(&[2], 1), crow2, col2, &numbers(&[2], 2), 2).map(drop)
 }
 
 /// The sum of two patterns.
@@ -146,7 +153,10 @@ fn forged_lists_are_errors() {
         assert_eq!(param.to_vec::<f32>().unwrap(), numbers(&[3, 2], 1).to_vec::<f32>().unwrap());
     }
     for indices in [[[0i64, 1], [0, 2]], [[0, -1], [0, 1]], [[0, i64::MAX], [0, 1]]] {
-        assert_eq!(ops::_coo_order(&Tensor::from(indices), &[2, 2]).unwrap_err().kind(), ErrorKind::Index);
+        let indices = Tensor::from(indices);
+        assert_eq!(ops::_coo_order(&indices, &[2, 2]).unwrap_err().kind(), ErrorKind::Index);
+        let made = ops::_coo_coalesced(&indices, &numbers(&[2], 1), &[2, 2]);
+        assert_eq!(made.unwrap_err().kind(), ErrorKind::Index);
     }
     assert_eq!(
         ops::_coo_order(&Tensor::from([[0i64], [0]]), &[1 << 40, 1 << 40]).unwrap_err().kind(),
@@ -194,6 +204,8 @@ fn all_results() -> Result<Vec<Tensor>> {
     all.extend([pointers, rows, order]);
     let indices = ops::stack(&[col.clone(), ops::flip(&col, &[0])?], 0)?;
     let (order, starts, groups) = ops::_coo_order(&indices, &[n, n])?;
+    let (distinct, sums) = ops::_coo_coalesced(&indices, &values, &[n, n])?;
+    all.extend([distinct, sums]);
     all.extend([order, starts, groups]);
     let (crow3, col3) = ops::_csr_matmul_pattern(&crow, &col, &crow2, &col2, n)?;
     let product = |columns: i64| {
@@ -202,8 +214,9 @@ fn all_results() -> Result<Vec<Tensor>> {
     // Sums of all columns, and a search for each where they would take too much memory.
     let (made, searched) = (product(n)?, product(1 << 40)?);
     assert!(ops::equal(&made, &searched)?);
-    all.push(made);
-    all.extend([crow3, col3]);
+    let (crow4, col4, product) = ops::_csr_matmul(&crow, &col, &values, &crow2, &col2, &values, n)?;
+    assert!(ops::equal(&crow3, &crow4)? && ops::equal(&col3, &col4)? && ops::equal(&made, &product)?);
+    all.extend([made, product, crow3, col3]);
     let index =
         ops::remainder_scalar(&ops::mul_scalar(&longs(&(0..n).collect::<Vec<_>>()), 17.into())?, n.into())?;
     let (pointers, positions) = ops::_csr_select_rows(&crow, &index, count)?;

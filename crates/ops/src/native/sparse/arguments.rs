@@ -3,7 +3,7 @@
 use crate::Tensor;
 use crate::native::factory::copy;
 use crate::native::index::dim_index::long_index;
-use crate::parallel::parallel_reduce;
+use crate::parallel::{for_each_task, parallel_reduce};
 use crate::scratch;
 use crate::tensor_iterator::GRAIN;
 use crate::vectorized::with_processor_vectors;
@@ -182,6 +182,17 @@ pub(super) fn parts<T>(
         out = rest;
         (range, part)
     }))
+}
+
+/// Copies these parts of a list, one after the other.
+pub(super) fn copy_parts<T: Pod + Send + Sync>(used: &[Range<usize>], from: &[T], to: &mut [T]) {
+    let mut rest = to;
+    let pairs = used.iter().map(|part| {
+        let (own, after) = std::mem::take(&mut rest).split_at_mut(part.len());
+        rest = after;
+        (part.clone(), own)
+    });
+    for_each_task(scratch::collect(pairs), |(part, own)| own.copy_from_slice(&from[part]));
 }
 
 /// Whether any index is not in `0..size`.

@@ -2,7 +2,7 @@
 //! values, since memory is what takes the time.
 
 use super::arguments::{
-    Pointers, SumElement, check_bounds, check_size, contiguous, indices, parts, ranges, sum_type,
+    Pointers, SumElement, check_bounds, check_size, contiguous, copy_parts, indices, parts, ranges, sum_type,
 };
 use super::pointers::selected_pointers;
 use crate::native::guarded_slices::with_slices;
@@ -209,7 +209,8 @@ pub fn csr_select(crow: &Tensor, col: &Tensor, values: &Tensor, index: &Tensor) 
 pub fn csr_select_by_position(crow: &Tensor, col: &Tensor, values: &Tensor, index: &Tensor) -> Result<Csr> {
     check_values("_csr_select", crow, col, values)?;
     let (pointers, positions) = ops::_csr_select_rows(crow, index, col.numel())?;
-    let (columns, selected) = (ops::index_select(col, 0, &positions)?, ops::index_select(values, 0, &positions)?);
+    let (columns, selected) =
+        (ops::index_select(col, 0, &positions)?, ops::index_select(values, 0, &positions)?);
     Ok((pointers, columns, selected))
 }
 
@@ -221,7 +222,13 @@ struct Elements<'a, T> {
 }
 
 impl<T: Pod> Elements<'_, T> {
-    fn copy_rows(&self, pointers: &Pointers<'_>, rows: Range<usize>, mut col: &mut [i64], mut values: &mut [T]) {
+    fn copy_rows(
+        &self,
+        pointers: &Pointers<'_>,
+        rows: Range<usize>,
+        mut col: &mut [i64],
+        mut values: &mut [T],
+    ) {
         for row in rows {
             if let Some(later) = self.firsts.get(row + AHEAD) {
                 prefetch_cache_line(self.col.as_ptr().wrapping_add(*later as usize).cast());
@@ -264,7 +271,10 @@ pub fn csr_add(
     let (a, b) = (contiguous(values1, sums)?, contiguous(values2, sums)?);
     let pointers = TensorSpec::like(&crow1, crow1.sizes()).allocate(NAME)?;
     let made = |count: i64| -> Result<(Tensor, Tensor)> {
-        Ok((TensorSpec::like(&col1, &[count]).allocate(NAME)?, TensorSpec::like(&a, &[count]).allocate(NAME)?))
+        Ok((
+            TensorSpec::like(&col1, &[count]).allocate(NAME)?,
+            TensorSpec::like(&a, &[count]).allocate(NAME)?,
+        ))
     };
     // As if no column were in both; the lists are shortened if one is.
     let (col, values) = made(col1.numel() + col2.numel())?;
@@ -327,7 +337,12 @@ pub fn csr_add_by_order(
     let pair = |crow: &Tensor, col: &Tensor| ops::_convert_indices_from_csr_to_coo(crow, col, false, false);
     let all = ops::cat(&[pair(crow1, col1)?, pair(crow2, col2)?], 1)?;
     let (order, starts, groups) = ops::_coo_order(&all, &[count, columns])?;
-    let values = ops::_segment_sum(&ops::cat(&[values1.clone(), values2.clone()], 0)?, Some(&order), &starts, &groups)?;
+    let values = ops::_segment_sum(
+        &ops::cat(&[values1.clone(), values2.clone()], 0)?,
+        Some(&order),
+        &starts,
+        &groups,
+    )?;
     let first = ops::index_select(&order, 0, &ops::slice_tensor(&starts, 0, None, Some(-1), 1)?)?;
     let indices = ops::index_select(&all, 1, &first)?;
     let pointers = ops::_convert_indices_from_coo_to_csr(&ops::select_int(&indices, 0, 0)?, count, false)?;
@@ -395,7 +410,8 @@ fn merge_rows<T: SumElement>(
 ) -> Option<usize> {
     let mut used = 0;
     for (row, count) in rows.zip(counts) {
-        let length = merge_row(first.row(row), second.row(row), columns, (&mut col[used..], &mut values[used..]))?;
+        let length =
+            merge_row(first.row(row), second.row(row), columns, (&mut col[used..], &mut values[used..]))?;
         *count = length as i64;
         used += length;
     }
@@ -429,15 +445,4 @@ fn merge_row<T: SumElement>(
         (at, last) = (at + 1, *column);
     }
     (ascends && last < columns).then_some(at)
-}
-
-/// Copies these parts of a list, one after the other.
-fn copy_parts<T: Pod + Send + Sync>(used: &[Range<usize>], from: &[T], to: &mut [T]) {
-    let mut rest = to;
-    let pairs = used.iter().map(|part| {
-        let (own, after) = std::mem::take(&mut rest).split_at_mut(part.len());
-        rest = after;
-        (part.clone(), own)
-    });
-    for_each_task(scratch::collect(pairs), |(part, own)| own.copy_from_slice(&from[part]));
 }

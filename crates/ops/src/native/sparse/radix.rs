@@ -3,6 +3,7 @@
 //! A key and its position are one number, the position in the lower bits, so that a pass of the sort moves 8 bytes for each. The first pass
 //! splits many keys by their highest bits; threads sort the parts, which then fit their caches.
 
+use crate::native::guarded_slices::fill;
 use crate::parallel::for_each_task;
 use crate::scratch;
 use flambeau_core::Result;
@@ -80,8 +81,12 @@ fn visit<T: Item>(
 }
 
 fn sorted<T: Item>(keys: &[i64], position_bits: u32, key_bits: u32) -> Vec<T> {
-    let mut items =
-        scratch::collect(keys.iter().enumerate().map(|(at, key)| T::new(*key as u64, at, position_bits)));
+    let mut items = scratch::filled(T::ZERO, keys.len());
+    fill(&mut items, 1, |range, items| {
+        for ((item, key), at) in items.iter_mut().zip(&keys[range.clone()]).zip(range) {
+            *item = T::new(*key as u64, at, position_bits);
+        }
+    });
     let mut other = scratch::filled(T::ZERO, items.len());
     let bits = (position_bits, position_bits + key_bits);
     if items.len() <= SMALL || key_bits <= FIRST_DIGIT {
