@@ -105,6 +105,7 @@ fn coordinates() -> Vec<Row> {
             .refuses(vec![pairs(&[0, 3]), ints(&[1, 3])], ErrorKind::Index, "index 3 is out of bounds"),
         row("_coo_coalesced")
             .types(SUMS)
+            .gives(|_| I64)
             .skip(Check::Variants, OF_VALUES)
             .sample(vec![pairs(&[1, 0, 1, 0, 2, 1, 2, 0]), small(&[4], 1), ints(&[2, 3])])
             .sample(vec![pairs(&[0, 0, 1, 1, 2, 0]), small(&[3, 2], 2), ints(&[2, 3])])
@@ -253,6 +254,7 @@ fn matrices() -> Vec<Row> {
     vec![
         row("_csr_transposed")
             .types(SUMS)
+            .gives(|_| I64)
             .ulps(0.0)
             .sample(with(matrix(FIRST, 1), vec![(columns as i64).into()]))
             .sample(with(matrix(FIRST, 2), vec![9i64.into()]))
@@ -262,6 +264,7 @@ fn matrices() -> Vec<Row> {
             .refuses(with(outside(-1), vec![5i64.into()]), ErrorKind::Index, "index -1 is out of bounds"),
         row("_csr_select")
             .types(SUMS)
+            .gives(|_| I64)
             .ulps(0.0)
             .skip(Check::Variants, OF_VALUES)
             .sample(with(matrix(FIRST, 1), vec![longs(&[2, 0, 1, 2])]))
@@ -275,6 +278,7 @@ fn matrices() -> Vec<Row> {
             ),
         row("_csr_add")
             .types(SUMS)
+            .gives(|_| I64)
             .skip(Check::Variants, OF_VALUES)
             .sample([matrix(FIRST, 1), matrix(other, 2), vec![(columns as i64).into()]].concat())
             .sample([matrix(FIRST, 3), matrix(FIRST, 4), vec![(columns as i64).into()]].concat())
@@ -533,6 +537,7 @@ fn sparse_products() -> Vec<Row> {
             ),
         row("_csr_matmul")
             .types(SUMS)
+            .gives(|_| I64)
             .skip(Check::Variants, OF_VALUES)
             .sample(factors(1, columns()))
             .sample(factors(3, 99_999i64.into()))
