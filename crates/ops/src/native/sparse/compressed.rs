@@ -287,7 +287,7 @@ pub fn csr_add(
         })?;
         let total = used.iter().map(|part| part.len() as i64).sum();
         if total == col.numel() {
-            (col, values)
+            Ok((col, values))
         } else {
             let (shorter_col, shorter_values) = made(total)?;
             with_slices(NAME, &[&col, &values], &[&shorter_col, &shorter_values], |s| {
@@ -295,9 +295,9 @@ pub fn csr_add(
                 copy_parts(&used, s.read::<T>(1)?, s.write(1)?);
                 Ok(())
             })?;
-            (shorter_col, shorter_values)
+            Ok((shorter_col, shorter_values))
         }
-    });
+    })?;
     Ok((pointers, col, contiguous(&values, dtype)?))
 }
 

@@ -83,8 +83,8 @@ pub fn csr_matmul(
             copy_parts(&used, s.read::<T>(1)?, s.write(1)?);
             Ok(())
         })?;
-        (exact_col, exact_values)
-    });
+        Ok((exact_col, exact_values))
+    })?;
     Ok((pointers, col, contiguous(&values, dtype)?))
 }
 
