@@ -6,7 +6,7 @@ use crate::native::index::dim_index::long_index;
 use crate::parallel::{for_each_task, parallel_reduce};
 use crate::scratch;
 use crate::tensor_iterator::GRAIN;
-use crate::vectorized::with_processor_vectors;
+use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
 use bytemuck::Pod;
 use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure};
 use std::ops::Range;
@@ -193,6 +193,16 @@ pub(super) fn copy_parts<T: Pod + Send + Sync>(used: &[Range<usize>], from: &[T]
         (part.clone(), own)
     });
     for_each_task(scratch::collect(pairs), |(part, own)| own.copy_from_slice(&from[part]));
+}
+
+/// Prefetches some elements of a list, which may be past its end.
+#[inline(always)]
+pub(super) fn prefetch_elements<T>(list: &[T], first: usize, count: usize) {
+    let address = list.as_ptr().wrapping_add(first).cast::<u8>();
+    // The hardware prefetcher foresees the rest of a long row.
+    for byte in (0..(count * size_of::<T>()).min(512)).step_by(64) {
+        prefetch_cache_line(address.wrapping_add(byte));
+    }
 }
 
 /// Whether any index is not in `0..size`.

@@ -1,10 +1,12 @@
 //! Products of a matrix in compressed rows and a dense one, and products of dense matrices at the positions of a pattern.
 
-use super::arguments::{Pattern, Pointers, SumElement, check_bounds, contiguous, indices, sum_type};
+use super::arguments::{
+    Pattern, Pointers, SumElement, check_bounds, contiguous, indices, prefetch_elements, sum_type,
+};
 use super::segments::{Terms, WORK, sum_segments, total};
 use crate::native::guarded_slices::{fill_chunks, with_slices};
 use crate::structured::TensorSpec;
-use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
+use crate::vectorized::with_processor_vectors;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ensure};
 use std::ops::Range;
@@ -132,23 +134,15 @@ fn sample<T: SumElement>(pattern: &Pattern<'_>, [a, b]: [&[T]; 2], width: usize,
                     while pattern.rows.segment(row).end <= position {
                         row += 1;
                     }
-                    prefetch_row(b, pattern.col.get(position + AHEAD), width);
+                    if let Some(later) = pattern.col.get(position + AHEAD) {
+                        prefetch_elements(b, *later as usize * width, width);
+                    }
                     let column = pattern.col[position] as usize;
                     *to = dot(&a[row * width..(row + 1) * width], &b[column * width..(column + 1) * width]);
                 }
             },
         );
     });
-}
-
-#[inline(always)]
-fn prefetch_row<T>(matrix: &[T], row: Option<&i64>, width: usize) {
-    let Some(row) = row else { return };
-    let address = matrix.as_ptr().wrapping_add(*row as usize * width).cast::<u8>();
-    // The hardware prefetcher foresees the rest of a long row.
-    for byte in (0..(width * size_of::<T>()).min(512)).step_by(64) {
-        prefetch_cache_line(address.wrapping_add(byte));
-    }
 }
 
 /// The inner product, in partial sums whose order depends on the length alone.

@@ -1,6 +1,6 @@
 //! A step of Adam for the rows of a parameter that a sparse gradient has.
 
-use super::arguments::{check_bounds, contiguous, indices, parts, ranges};
+use super::arguments::{check_bounds, contiguous, indices, parts, prefetch_elements, ranges};
 use super::segments::WORK;
 use crate::native::guarded_slices::with_slices;
 use crate::parallel::for_each_task;
@@ -10,6 +10,9 @@ use crate::{Tensor, dispatch_all_types, ops};
 use bytemuck::Pod;
 use flambeau_core::{Device, MemoryFormat, Result, ensure, shape};
 use std::ops::{Add, Div, Mul, Range, Sub};
+
+/// How many rows ahead their elements are prefetched.
+const AHEAD: usize = 4;
 
 /// Changes the rows of `self_` and of its means that `rows` names, in ascending order, by their gradient `grad`. Only these are accessed.
 #[expect(clippy::too_many_arguments, reason = "the state and the options of an optimizer")]
@@ -166,6 +169,11 @@ where
                     for (at, grad) in
                         range.clone().zip(grad[range.start * self.width..].chunks_exact(self.width))
                     {
+                        if let Some(later) = rows.get(at + AHEAD) {
+                            let later = (*later as usize - row(range.start)) * self.width;
+                            [&*params, &*means, &*squares]
+                                .map(|list| prefetch_elements(list, later, self.width));
+                        }
                         let start = (rows[at] as usize - row(range.start)) * self.width;
                         let own = start..start + self.width;
                         self.row(

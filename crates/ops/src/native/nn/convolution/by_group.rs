@@ -10,18 +10,27 @@ use crate::gemm::SendPtr;
 use crate::parallel::parallel_for;
 use crate::vectorized::EveryIsa;
 use flambeau_core::Element;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Multiply-adds of a group that threads share.
+const LARGE: usize = 16 * WORTH_A_THREAD;
 
 /// Calls `run` with each group; whether it gave `true` for all of them.
 fn each_group(conv: &Conv, run: impl Fn(usize) -> bool + Sync) -> bool {
-    let all = AtomicBool::new(true);
-    parallel_for(0..conv.groups, (WORTH_A_THREAD / conv.work_of_group().max(1)).max(1), |groups| {
+    let (all, work) = (AtomicBool::new(true), conv.work_of_group());
+    let each = |groups: Range<usize>| {
         for group in groups {
             if !run(group) {
                 all.store(false, Ordering::Relaxed);
             }
         }
-    });
+    };
+    // Threads share the work of large groups, of which there may be fewer than threads.
+    match work >= LARGE {
+        true => each(0..conv.groups),
+        false => parallel_for(0..conv.groups, (WORTH_A_THREAD / work.max(1)).max(1), each),
+    }
     all.into_inner()
 }
 
