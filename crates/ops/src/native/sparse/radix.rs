@@ -136,7 +136,7 @@ fn distribute<T: Item>(from: &[T], to: &mut [T], shift: u32, bits: u32) -> [usiz
     let mut counts = [0usize; 1 << DIGIT];
     from.iter().for_each(|item| counts[item.digit(shift, mask)] += 1);
     let (mut next, mut start) = ([0usize; 1 << DIGIT], 0);
-    for (next, count) in next.iter_mut().zip(&counts) {
+    for (next, count) in next.iter_mut().zip(&counts[..1 << bits]) {
         *next = start;
         start += count;
     }
