@@ -10,6 +10,7 @@ pub mod coo;
 pub mod csr_matmul;
 pub mod csr_mm;
 pub mod csr_solve;
+mod lanes;
 pub mod pointers;
 mod radix;
 pub mod segment_softmax;

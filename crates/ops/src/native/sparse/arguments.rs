@@ -1,5 +1,6 @@
 //! Arguments of sparse kernels: indices, checked patterns, and values in the type that sums are computed in.
 
+use super::lanes::LaneSums;
 use crate::Tensor;
 use crate::native::factory::copy;
 use crate::native::index::dim_index::long_index;
@@ -41,7 +42,7 @@ pub(super) fn sum_type(name: &str, dtype: ScalarType) -> Result<ScalarType> {
 }
 
 /// Numbers of one of the types that sums are computed in.
-pub(super) trait SumElement: Pod + Send + Sync {
+pub(super) trait SumElement: Pod + Send + Sync + LaneSums {
     const ZERO: Self;
 
     fn plus(self, other: Self) -> Self;

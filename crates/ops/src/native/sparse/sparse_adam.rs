@@ -171,8 +171,9 @@ where
                     {
                         if let Some(later) = rows.get(at + AHEAD) {
                             let later = (*later as usize - row(range.start)) * self.width;
-                            [&*params, &*means, &*squares]
-                                .map(|list| prefetch_elements(list, later, self.width));
+                            for list in [&*params, &*means, &*squares] {
+                                prefetch_elements(list, later, self.width);
+                            }
                         }
                         let start = (rows[at] as usize - row(range.start)) * self.width;
                         let own = start..start + self.width;
