@@ -124,17 +124,21 @@ pub fn csr_sampled_mm(crow: &Tensor, col: &Tensor, mat1: &Tensor, mat2: &Tensor)
 fn sample<T: SumElement>(pattern: &Pattern<'_>, [a, b]: [&[T]; 2], width: usize, out: &mut [T]) {
     fill_chunks(out, 1, WORK / width.max(1), |range, part| {
         let (mut row, mut positions) = (pattern.rows.segment_of(range.start), range);
-        let rows = #[inline(always)]
-        || {
-            let position = positions.next().unwrap_or_default();
-            while pattern.rows.segment(row).end <= position {
-                row += 1;
-            }
-            if let Some(later) = pattern.col.get(position + AHEAD) {
-                prefetch_elements(b, *later as usize * width, width);
-            }
-            (row, pattern.col[position] as usize)
-        };
-        T::inner_products(rows, [a, b], width, part);
+        T::inner_products(
+            #[inline(always)]
+            || {
+                let position = positions.next().unwrap_or_default();
+                while pattern.rows.segment(row).end <= position {
+                    row += 1;
+                }
+                if let Some(later) = pattern.col.get(position + AHEAD) {
+                    prefetch_elements(b, *later as usize * width, width);
+                }
+                (row, pattern.col[position] as usize)
+            },
+            [a, b],
+            width,
+            part,
+        );
     });
 }

@@ -130,15 +130,18 @@ fn numbers<T: SumElement, S: Terms<T>>(
         write_terms(start..pointers.segment(last - 1).end, terms, &mut tile)?;
         let sums = &mut out[at - first..last - first];
         let mut segments = at..last;
-        let mut next = #[inline(always)]
-        || {
-            let positions = pointers.segment(segments.next().unwrap_or_default());
-            positions.start - start..positions.end - start
-        };
         if (at..last).all(|segment| pointers.segment(segment).len() == 1) {
             sums.copy_from_slice(&tile[..sums.len()]);
         } else {
-            T::segment_sums(&mut next, &tile, sums);
+            T::segment_sums(
+                #[inline(always)]
+                || {
+                    let positions = pointers.segment(segments.next().unwrap_or_default());
+                    positions.start - start..positions.end - start
+                },
+                &tile,
+                sums,
+            );
         }
         at = last;
     }
