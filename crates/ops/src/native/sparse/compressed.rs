@@ -10,7 +10,7 @@ use crate::native::index::masked_select::refuse_meta;
 use crate::parallel::for_each_task;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
-use crate::vectorized::prefetch_cache_line;
+use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use bytemuck::Pod;
 use flambeau_core::{Result, bail, ensure, fallible};
@@ -384,7 +384,10 @@ fn merged<T: SumElement>(
     let outputs = parts(col, tasks.clone(), elements).into_iter().zip(parts(values, tasks.clone(), elements));
     let outputs = outputs.zip(parts(counts, tasks.clone(), Range::len)).zip(&mut used);
     for_each_task(scratch::collect(outputs), |((((rows, col), (_, values)), (_, counts)), used)| {
-        *used = merge_rows(addends, rows, columns, (counts, col, values));
+        *used = with_processor_vectors(
+            #[inline(always)]
+            || merge_rows(addends, rows, columns, (counts, col, values)),
+        );
     });
     if used.contains(&None) {
         addends.iter().try_for_each(|addend| check_bounds(name, "col", addend.col, columns))?;
@@ -402,6 +405,7 @@ fn merged<T: SumElement>(
 
 /// The sums of some rows, one after the other, and how many elements each has; how many all have, or `None` where columns do not ascend or
 /// are out of bounds.
+#[inline(always)]
 fn merge_rows<T: SumElement>(
     [first, second]: &[Addend<'_, T>; 2],
     rows: Range<usize>,

@@ -7,7 +7,7 @@ use crate::native::guarded_slices::with_slices;
 use crate::native::index::masked_select::refuse_meta;
 use crate::parallel::for_each_task;
 use crate::structured::TensorSpec;
-use crate::vectorized::prefetch_cache_line;
+use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{Result, ensure, fallible};
 use std::ops::Range;
@@ -153,7 +153,10 @@ impl<T: SumElement> Factors<'_, T> {
         let outputs = parts(col, tasks.clone(), most).into_iter().zip(parts(values, tasks.clone(), most));
         let outputs = outputs.zip(parts(counts, tasks.clone(), Range::len)).zip(&mut lengths);
         for_each_task(scratch::collect(outputs), |((((rows, col), (_, values)), (_, counts)), length)| {
-            *length = self.rows(rows, before, (counts, col, values));
+            *length = with_processor_vectors(
+                #[inline(always)]
+                || self.rows(rows, before, (counts, col, values)),
+            );
         });
         start.fill(0);
         let mut sum = 0;
@@ -166,6 +169,7 @@ impl<T: SumElement> Factors<'_, T> {
     }
 
     /// Some rows of the product, one after the other, and how many elements each has; returns how many all have.
+    #[inline(always)]
     fn rows(
         &self,
         rows: Range<usize>,
@@ -334,7 +338,7 @@ struct ColumnSet {
 }
 
 impl ColumnSet {
-    #[inline]
+    #[inline(always)]
     fn insert_all(&mut self, list: &[i64], columns: usize) {
         if self.words.is_empty() {
             self.words = scratch::filled(0, columns.div_ceil(64));
@@ -348,6 +352,7 @@ impl ColumnSet {
     }
 
     /// Appends all columns and removes them from the set.
+    #[inline(always)]
     fn drain_into(&mut self, list: &mut Vec<i64>) {
         for (at, used) in self.is_word_used.iter_mut().enumerate() {
             while *used != 0 {

@@ -2,7 +2,7 @@
 //! end in one number, so these are written in vectors.
 #![expect(unsafe_code, reason = "vectors are loaded from parts of slices")]
 
-use crate::vectorized::{CodegenAnchor, Float, FloatLanes, Isa, Kernel, Lanes, Number, Vector, dispatch};
+use crate::vectorized::{CodegenAnchor, Float, FloatLanes, Isa, Kernel, Number, Vector, dispatch};
 use std::ops::Range;
 
 /// Partial sums of an inner product.

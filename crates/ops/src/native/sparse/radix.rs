@@ -6,6 +6,7 @@
 use crate::native::guarded_slices::fill;
 use crate::parallel::for_each_task;
 use crate::scratch;
+use crate::vectorized::with_processor_vectors;
 use flambeau_core::Result;
 
 /// Bits of a key by which each pass sorts.
@@ -140,10 +141,15 @@ fn distribute<T: Item>(from: &[T], to: &mut [T], shift: u32, bits: u32) -> [usiz
         *next = start;
         start += count;
     }
-    for item in from {
-        let next = &mut next[item.digit(shift, mask)];
-        to[*next] = *item;
-        *next += 1;
-    }
+    with_processor_vectors(
+        #[inline(always)]
+        || {
+            for item in from {
+                let next = &mut next[item.digit(shift, mask)];
+                to[*next] = *item;
+                *next += 1;
+            }
+        },
+    );
     counts
 }
