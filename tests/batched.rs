@@ -328,12 +328,22 @@ fn what_cannot_be_batched_is_an_error() -> Result<()> {
     let x = Tensor::from([[1.0f64, 2.0], [3.0, 4.0]]);
     let shared = Tensor::from([0.0f64, 0.0]);
     type Case<'c> = (&'c dyn Fn(&Tensor) -> Result<Tensor>, &'c str);
-    let cases: [Case<'_>; 6] = [
+    let rows = Tensor::from([0i64]);
+    let step = |x: &Tensor| {
+        let grad = ops::slice_tensor(x, 0, None, Some(1), 1)?;
+        let states = [&ops::clone(x, None)?, &ops::clone(x, None)?];
+        ops::_sparse_adam_(x, states[0], states[1], &rows, &grad, 0.1, 0.9, 0.99, 1e-8, 0.0, 1.0)?;
+        Ok(x.clone())
+    };
+    let cases: [Case<'_>; 8] = [
         (
             &|x| ops::add__tensor(&shared, x, Scalar::Int(1)).map(|()| shared.clone()),
             "is not possible because there exists a Tensor",
         ),
         (&ops::nonzero, "dynamic shape"),
+        // A composite with a rule of its own: it is not taken apart into `nonzero`.
+        (&|x| Ok(ops::where_(x)?.remove(0)), "over aten::where"),
+        (&step, "aten::_sparse_adam_ is not supported"),
         (&|x| ops::masked_select(x, &ops::gt_scalar(x, Scalar::Int(1))?), "differently shaped Tensor"),
         (
             &|x| ops::select_int(x, 0, 0)?.item::<f64>().map(|number| Tensor::from([number])),

@@ -36,6 +36,11 @@ pub(crate) fn kind(operator: &Operator<'_>) -> Option<&'static str> {
     KINDS.iter().find(|(known, _)| *known == name).map(|(_, variant)| *variant)
 }
 
+/// Whether it is an implicit composite that is not taken apart under `vmap`, since the field names a rule for it.
+pub(crate) fn is_composite_with_rule(operator: &Operator<'_>) -> bool {
+    is_implicit_composite(operator.entry) && operator.entry.batch.is_some()
+}
+
 fn is_implicit_composite(entry: &NativeFunction) -> bool {
     entry.kernels().iter().any(|kernel| kernel.key == "CompositeImplicitAutograd")
 }

@@ -59,6 +59,21 @@ fn order(a: &[Arg]) -> Vec<Array> {
     vec![array(order), array(starts), array(groups)]
 }
 
+/// The distinct coordinates, and the sums of their values.
+fn coalesced(a: &[Arg]) -> Vec<Array> {
+    let (indices, values) = (a[0].array(), a[1].array());
+    let ordered = order(&[a[0].clone(), a[2].clone()]);
+    let (order, starts) = (&ordered[0].data, &ordered[1].data);
+    let groups = starts.len() - 1;
+    let positions =
+        |group: usize| (starts[group] as usize..starts[group + 1] as usize).map(|at| order[at] as usize);
+    let sums = build(&[&[groups], &values.sizes[1..]].concat(), |i| {
+        positions(i[0]).map(|at| values.at(&[&[at], &i[1..]].concat())).sum()
+    });
+    let first = |group: usize| positions(group).next().unwrap_or_default();
+    vec![build(&[indices.sizes[0], groups], |i| indices.at(&[i[0], first(i[1])])), sums]
+}
+
 fn coordinates() -> Vec<Row> {
     let pairs = |values: &[i64]| {
         let values: Vec<f64> = values.iter().map(|v| *v as f64).collect();
@@ -88,6 +103,25 @@ fn coordinates() -> Vec<Row> {
             .sample(vec![pairs(&[]), ints(&[2, 3])])
             .reference(order)
             .refuses(vec![pairs(&[0, 3]), ints(&[1, 3])], ErrorKind::Index, "index 3 is out of bounds"),
+        row("_coo_coalesced")
+            .types(SUMS)
+            .gives(|_| I64)
+            .skip(Check::Variants, OF_VALUES)
+            .sample(vec![pairs(&[1, 0, 1, 0, 2, 1, 2, 0]), small(&[4], 1), ints(&[2, 3])])
+            .sample(vec![pairs(&[0, 0, 1, 1, 2, 0]), small(&[3, 2], 2), ints(&[2, 3])])
+            .sample(vec![pairs(&[9999, 1, 5000, 0, 99_999, 7]), small(&[3], 3), ints(&[10_000, 100_000])])
+            .sample(vec![pairs(&[]), small(&[0, 2], 4), ints(&[2, 3])])
+            .reference(coalesced)
+            .refuses(
+                vec![pairs(&[0, 3]), small(&[1], 1), ints(&[1, 3])],
+                ErrorKind::Index,
+                "index 3 is out of bounds",
+            )
+            .refuses(
+                vec![pairs(&[0, 2]), small(&[2], 1), ints(&[1, 3])],
+                ErrorKind::Shape,
+                "a row of values for each of 1 coordinates",
+            ),
         start()
             .sample(vec![small(&[4], 1), longs(&[3, 1, 0, 2]), starts(), groups()])
             .sample(vec![small(&[4, 3], 2), longs(&[3, 1, 0, 2]), starts(), groups()])
@@ -156,6 +190,110 @@ fn selected_rows(a: &[Arg]) -> Vec<Array> {
     vec![
         array(std::iter::once(0).chain(ends).collect()),
         array(index.data.iter().flat_map(positions).collect()),
+    ]
+}
+
+/// The rows and columns of some elements, in this order, as a matrix in compressed rows: pointers, columns, values.
+fn compressed(count: usize, elements: &[(usize, usize, f64)]) -> Vec<Array> {
+    let below = |row: usize| elements.iter().filter(|element| element.0 < row).count();
+    let values = elements.iter().map(|element| element.2).collect();
+    vec![
+        array((0..=count).map(below).collect()),
+        array(elements.iter().map(|element| element.1).collect()),
+        Array::new(&[elements.len()], values),
+    ]
+}
+
+/// The elements of a matrix in compressed rows, with their values.
+fn valued(a: &[Arg]) -> Vec<(usize, usize, f64)> {
+    let all = elements(a[0].array(), a[1].array());
+    all.into_iter().map(|(row, column, at)| (row, column, a[2].array().data[at])).collect()
+}
+
+/// The transpose, by sorting.
+fn transposed(a: &[Arg]) -> Vec<Array> {
+    let mut all: Vec<_> = valued(a).into_iter().map(|(row, column, x)| (column, row, x)).collect();
+    all.sort_by_key(|element| (element.0, element.1));
+    compressed(a[3].number() as usize, &all)
+}
+
+/// The selected rows, one after the other.
+fn selected(a: &[Arg]) -> Vec<Array> {
+    let (all, index) = (valued(a), &a[3].array().data);
+    let of_row = |(at, row): (usize, &f64)| {
+        let own = all.iter().filter(|element| element.0 == *row as usize);
+        own.map(|element| (at, element.1, element.2)).collect::<Vec<_>>()
+    };
+    compressed(index.len(), &index.iter().enumerate().flat_map(of_row).collect::<Vec<_>>())
+}
+
+/// The sum, by sorting and adding neighbours.
+fn added(a: &[Arg]) -> Vec<Array> {
+    let mut all = [valued(a), valued(&a[3..])].concat();
+    all.sort_by_key(|element| (element.0, element.1));
+    let mut sums: Vec<(usize, usize, f64)> = vec![];
+    for (row, column, x) in all {
+        match sums.last_mut() {
+            Some(last) if (last.0, last.1) == (row, column) => last.2 += x,
+            _ => sums.push((row, column, x)),
+        }
+    }
+    compressed(a[0].array().data.len() - 1, &sums)
+}
+
+fn matrices() -> Vec<Row> {
+    let (crow, col, columns) = FIRST;
+    let other: Pattern = (&[0, 1, 3, 4, 6], &[4, 0, 1, 2, 1, 3], 5);
+    let matrix = |pattern: Pattern, seed: u64| {
+        vec![longs(pattern.0), longs(pattern.1), small(&[pattern.1.len()], seed)]
+    };
+    let empty = || vec![longs(&[0]), longs(&[]), small(&[0], 1)];
+    let with = |start: Vec<Arg>, end: Vec<Arg>| [start, end].concat();
+    let wide = || vec![longs(crow), longs(col), small(&[col.len()], 1)];
+    let outside = |column: i64| vec![longs(crow), longs(&[1, 4, 0, 2, column, 3]), small(&[6], 1)];
+    vec![
+        row("_csr_transposed")
+            .types(SUMS)
+            .gives(|_| I64)
+            .ulps(0.0)
+            .sample(with(matrix(FIRST, 1), vec![(columns as i64).into()]))
+            .sample(with(matrix(FIRST, 2), vec![9i64.into()]))
+            .sample(with(empty(), vec![3i64.into()]))
+            .reference(transposed)
+            .refuses(with(wide(), vec![4i64.into()]), ErrorKind::Index, "index 4 is out of bounds")
+            .refuses(with(outside(-1), vec![5i64.into()]), ErrorKind::Index, "index -1 is out of bounds"),
+        row("_csr_select")
+            .types(SUMS)
+            .gives(|_| I64)
+            .ulps(0.0)
+            .skip(Check::Variants, OF_VALUES)
+            .sample(with(matrix(FIRST, 1), vec![longs(&[2, 0, 1, 2])]))
+            .sample(with(matrix(FIRST, 2), vec![longs(&[])]))
+            .reference(selected)
+            .refuses(with(wide(), vec![longs(&[4])]), ErrorKind::Index, "index 4 is out of bounds")
+            .refuses(
+                vec![longs(&[0, 5, 2, 6]), longs(col), small(&[6], 1), longs(&[1])],
+                ErrorKind::InvalidArgument,
+                "pointers that ascend",
+            ),
+        row("_csr_add")
+            .types(SUMS)
+            .gives(|_| I64)
+            .skip(Check::Variants, OF_VALUES)
+            .sample([matrix(FIRST, 1), matrix(other, 2), vec![(columns as i64).into()]].concat())
+            .sample([matrix(FIRST, 3), matrix(FIRST, 4), vec![(columns as i64).into()]].concat())
+            .sample([empty(), empty(), vec![3i64.into()]].concat())
+            .reference(added)
+            .refuses(
+                [matrix(FIRST, 1), outside(5), vec![5i64.into()]].concat(),
+                ErrorKind::Index,
+                "index 5 is out of bounds",
+            )
+            .refuses(
+                [matrix(FIRST, 1), outside(2), vec![5i64.into()]].concat(),
+                ErrorKind::InvalidArgument,
+                "columns that ascend",
+            ),
     ]
 }
 
@@ -370,6 +508,11 @@ fn sparse_products() -> Vec<Row> {
         let (x, y) = (small(&[FIRST.1.len()], 1), small(&[SECOND.1.len()], 2));
         vec![crow1, col1, x, crow2, col2, y, longs(crow), longs(col), columns()]
     };
+    let factors = |seed: u64, columns: Arg| {
+        let [crow1, col1, crow2, col2] = patterns();
+        let (x, y) = (small(&[FIRST.1.len()], seed), small(&[SECOND.1.len()], seed + 1));
+        vec![crow1, col1, x, crow2, col2, y, columns]
+    };
     vec![
         row("_csr_matmul_pattern")
             .types(INDICES)
@@ -392,6 +535,26 @@ fn sparse_products() -> Vec<Row> {
                 ErrorKind::Index,
                 "index 2 is out of bounds",
             ),
+        row("_csr_matmul")
+            .types(SUMS)
+            .gives(|_| I64)
+            .skip(Check::Variants, OF_VALUES)
+            .sample(factors(1, columns()))
+            .sample(factors(3, 99_999i64.into()))
+            .sample(factors(5, 9_999_999i64.into()))
+            .reference(move |a| {
+                let arrays: Vec<&Array> = [0, 1, 3, 4].map(|at| a[at].array()).to_vec();
+                let rows = product_pattern(&arrays);
+                let ends = rows.iter().scan(0, |end, row| {
+                    *end += row.len();
+                    Some(*end)
+                });
+                let pattern = [array(std::iter::once(0).chain(ends).collect()), array(rows.concat())];
+                let typed = pattern.clone().map(|list| Arg::Typed(list, I64));
+                let product = values(&[&a[..6], &typed].concat());
+                [pattern.to_vec(), product].concat()
+            })
+            .refuses(factors(1, 2i64.into()), ErrorKind::Index, "index 2 is out of bounds"),
         row("_csr_matmul_values")
             .types(SUMS)
             .sample(call(&[0, 3, 3, 5, 6], &[0, 1, 2, 1, 2, 2]))
@@ -441,6 +604,6 @@ fn systems() -> Vec<Row> {
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
     let families: [fn() -> Vec<Row>; 5] = [coordinates, pointers, products, sparse_products, systems];
-    let more: [fn() -> Vec<Row>; 3] = [softmaxes, selections, optimizers];
+    let more: [fn() -> Vec<Row>; 4] = [softmaxes, matrices, selections, optimizers];
     families.iter().chain(&more).flat_map(|family| family()).collect()
 }

@@ -206,6 +206,7 @@ pub(super) fn plan<'a>(
         None if composite && !schema.is_out() => Plan::Composite,
         Some(None) => Plan::Unrecorded,
         _ if schema.is_out() => Plan::Refused,
+        None if schema.arguments().filter(|argument| argument.is_written()).count() > 1 => Plan::Refused,
         None if !gives_tensors => Plan::Unrecorded,
         None => Plan::Missing(schema.name.base.clone()),
         Some(Some(node)) => Plan::Recorded(node),

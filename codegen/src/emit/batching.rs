@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{GeneratedFile, HEADER};
-use crate::batching::{KINDS, kind};
+use crate::batching::{KINDS, is_composite_with_rule, kind};
 use crate::model::Operator;
 use crate::naming;
 
@@ -26,5 +26,9 @@ pub(crate) fn file(operators: &[Operator<'_>]) -> GeneratedFile {
         let _ = writeln!(body, "(Kind::{variant}, &[\n{statics}]),");
     }
     body.push_str("];\n");
+    for operator in operators.iter().filter(|operator| is_composite_with_rule(operator)) {
+        let name = naming::operator_static(&operator.schema.name);
+        let _ = write!(body, "\ncrate::fallback::composite!(ops::{name});\n");
+    }
     GeneratedFile { path: format!("{VMAP_FOLDER}/mod.rs"), text: format!("{HEADER}\n\n{body}") }
 }

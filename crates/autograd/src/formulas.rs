@@ -56,7 +56,8 @@ pub use reductions::{
 };
 pub use scatter_reduce::{scatter_reduce_backward, scatter_source_backward};
 pub use sparse::{
-    csr_matmul_first_backward, csr_matmul_second_backward, csr_solve_backward, csr_transposed_mm,
+    coo_coalesced_backward, csr_add_backward, csr_matmul_first_backward, csr_matmul_second_backward,
+    csr_select_backward, csr_solve_backward, csr_transposed_backward, csr_transposed_mm,
     segment_softmax_backward,
 };
 pub use spectral::{

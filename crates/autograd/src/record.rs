@@ -255,7 +255,7 @@ fn move_history(tensor: &Tensor, node: NodePtr, output_nr: u32) {
     set_gradient_edge(tensor, node, output_nr);
 }
 
-/// Refuses an `out=` call of `operator`, which is its name, that would have to be recorded.
+/// Refuses a call of `operator`, which is its name and which writes `out=` or several arguments, that would have to be recorded.
 ///
 /// # Errors
 /// `Autograd`.
@@ -266,6 +266,12 @@ pub fn check_out<const N: usize>(operator: &str, inputs: [&Tensor; N]) -> Result
 
 fn out_is_recorded(operator: &str) -> String {
     let name = operator.split('.').next().unwrap_or_default();
+    if name.ends_with('_') {
+        return format!(
+            "{name}(): it writes several of its arguments and is not recorded, but one of the arguments requires grad; call it \
+             under no_grad()."
+        );
+    }
     format!(
         "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
          requires grad."

@@ -1,15 +1,17 @@
 //! Trains a graph convolutional network to tell communities of a random graph apart: products of a sparse matrix and features.
 
+#[path = "sparse_training/mod.rs"]
+mod sparse_training;
+
 use clap::Parser;
-use flambeau::core::allocator::{Allocator, CpuAllocator};
 use flambeau::core::{Layout, ensure};
 use flambeau::nn::Linear;
 use flambeau::nn::functional::{CrossEntropy, cross_entropy};
 use flambeau::nn::optim::{Adam, AdamOptions};
 use flambeau::prelude::*;
 use flambeau::sparse;
+use sparse_training::{Outcome, Training, exit_code};
 use std::process::ExitCode;
-use std::time::Instant;
 
 /// Trains a graph network to tell to which group nodes belong, of which a tenth are known.
 #[derive(Parser, Debug, Clone)]
@@ -27,32 +29,12 @@ struct Args {
     /// Features of a node, which are noise with a hint of its group.
     #[arg(long, default_value_t = 32)]
     features: i64,
-    /// Steps of training.
-    #[arg(long, default_value_t = 40)]
-    steps: usize,
-    /// Learning rate.
-    #[arg(long, default_value_t = 1e-2)]
-    lr: f64,
-    /// Of the graph, the features and the weights.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
-
-/// The losses of the first and the last step, the share of nodes that were told right, and the memory of a step.
-struct Outcome {
-    losses: [f32; 2],
-    right: f64,
-    bytes: usize,
+    #[command(flatten)]
+    training: Training,
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(&Args::parse()))
 }
 
 /// Two layers, each of which averages the neighbours of a node.
@@ -144,42 +126,31 @@ impl Graph {
     }
 }
 
-fn run(args: &Args) -> Result<Outcome> {
-    let sizes = [args.nodes, args.degree, args.communities, args.features, args.steps as i64];
-    ensure!(
-        sizes.iter().all(|size| *size > 0),
-        InvalidArgument,
-        "expected sizes and steps of at least 1 but got {sizes:?}"
-    );
-    flambeau::manual_seed(args.seed);
+/// Trains; the outcome has the share of nodes that were told right.
+fn run(args: &Args) -> Result<Outcome<f64>> {
+    args.training.begin(&[args.nodes, args.degree, args.communities, args.features])?;
     let graph = Graph::draw(args)?;
     let (nnz, known) = (sparse::nnz(&graph.adjacency)?, graph.known.numel());
     println!("{} nodes, {nnz} elements, {known} nodes with a known group", args.nodes);
     let network =
         Network { first: Linear::new(args.features, 64)?, second: Linear::new(64, args.communities)? };
-    let mut adam = Adam::new(network.parameters(), AdamOptions::default().lr(args.lr))?;
-    let (mut outcome, begin) = (Outcome { losses: [0.0; 2], right: 0.0, bytes: 0 }, Instant::now());
-    for step in 1..=args.steps {
-        let before = CpuAllocator.memory_stats().live_bytes;
-        CpuAllocator.reset_peak();
+    let mut adam = Adam::new(network.parameters(), AdamOptions::default().lr(args.training.lr))?;
+    let step = || {
         adam.zero_grad()?;
         let scores = network.scores(&graph.adjacency, &graph.features)?;
         let of_known = scores.index_select(0, &graph.known)?;
         let loss = cross_entropy(&of_known, &graph.targets, CrossEntropy::default())?;
         loss.backward()?;
         adam.step()?;
-        outcome.bytes = CpuAllocator.memory_stats().peak_bytes.saturating_sub(before);
-        let loss = loss.item::<f32>()?;
-        outcome.losses[usize::from(step > 1)] = loss;
-        if step % 10 == 0 || step == 1 {
-            outcome.right = graph.share_of_right(&scores)?;
-            println!("step {step}: loss {loss:.4}, {:.1}% of the other nodes right", 100.0 * outcome.right);
-        }
-    }
-    let milliseconds = begin.elapsed().as_secs_f64() * 1e3 / args.steps as f64;
-    let mebibytes = outcome.bytes as f64 / f64::from(1 << 20);
+        Ok((loss, scores.detach()?))
+    };
+    let right = |scores: &Tensor| graph.share_of_right(scores);
+    let say = |scores: &Tensor| Ok(format!("{:.1}% of the other nodes right", 100.0 * right(scores)?));
+    let Outcome { losses, said, bytes, milliseconds } = args.training.run(step, say)?;
+    let outcome = Outcome { losses, said: right(&said)?, bytes, milliseconds };
     println!(
-        "{milliseconds:.1} ms a step, with {mebibytes:.1} MiB for products, hidden features and gradients"
+        "{milliseconds:.1} ms a step, with {:.1} MiB for products, hidden features and gradients",
+        outcome.mebibytes()
     );
     Ok(outcome)
 }
@@ -188,14 +159,14 @@ fn run(args: &Args) -> Result<Outcome> {
 mod tests {
     use super::*;
 
-    fn trained(more: &[&str]) -> Outcome {
+    fn trained(more: &[&str]) -> Outcome<f64> {
         run(&Args::parse_from(["gcn", "--degree", "6", "--features", "8"].iter().chain(more))).unwrap()
     }
 
     #[test]
     fn it_learns_in_memory_proportional_to_the_graph() {
         let small = trained(&["--nodes", "400", "--steps", "40"]);
-        assert!(small.losses[1] < small.losses[0] && small.right > 0.5, "{:?} {}", small.losses, small.right);
+        assert!(small.losses[1] < small.losses[0] && small.said > 0.5, "{small:?}");
         let large = trained(&["--nodes", "1600", "--steps", "3"]);
         let growth = large.bytes as f64 / small.bytes as f64;
         assert!((2.0..6.0).contains(&growth), "{growth}");

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import time
-
 import flambeau
 from flambeau import Tensor, nn
-from flambeau.profiler import profile
 
+from _sparse_training import options, trained
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=100_000, help="nodes of the graph")
-    parser.add_argument("--degree", type=int, default=10, help="edges that begin at each node")
-    parser.add_argument("--communities", type=int, default=4, help="groups of nodes, inside of which most edges are")
-    parser.add_argument("--features", type=int, default=32, help="features of a node, which are noise with a hint of its group")
-    parser.add_argument("--steps", type=int, default=40, help="steps of training")
-    parser.add_argument("--lr", type=float, default=1e-2, help="learning rate")
-    parser.add_argument("--seed", type=int, default=1, help="of the graph, the features and the weights")
-    args = parser.parse_args()
-    for name in ("nodes", "degree", "communities", "features", "steps"):
-        if getattr(args, name) < 1:
-            parser.error(f"expected --{name} of at least 1 but got {getattr(args, name)}")
-    return args
+OPTIONS = (
+    ("nodes", 100_000, "nodes of the graph"),
+    ("degree", 10, "edges that begin at each node"),
+    ("communities", 4, "groups of nodes, inside of which most edges are"),
+    ("features", 32, "features of a node, which are noise with a hint of its group"),
+)
 
 
 def graph(nodes: int, degree: int, communities: int) -> tuple[Tensor, Tensor]:
@@ -57,7 +46,7 @@ class Network(nn.Module):
 
 
 def main() -> None:
-    args = arguments()
+    args = options(__doc__, OPTIONS)
     flambeau.manual_seed(args.seed)
     adjacency, groups = graph(args.nodes, args.degree, args.communities)
     hints = nn.functional.one_hot(groups, args.communities).float() @ flambeau.randn(args.communities, args.features)
@@ -73,19 +62,13 @@ def main() -> None:
         loss = nn.functional.cross_entropy(scores[known], groups[known])
         loss.backward()
         adam.step()
-        return scores, loss
+        return loss.detach(), scores.detach()
 
-    start = time.perf_counter()
-    for step in range(args.steps):
-        scores, loss = train()
-        if step % 10 == 9 or step == 0:
-            right = (scores.argmax(1) == groups)[~known].float().mean().item()
-            print(f"step {step + 1}: loss {loss.item():.4f}, {right:.1%} of the other nodes right")
-    seconds = (time.perf_counter() - start) / args.steps
-    del scores, loss
-    with profile(profile_memory=True) as profiled:
-        train()
-    print(f"{seconds * 1000:.1f} ms a step, with at most {profiled.peak_memory / 2**20:.1f} MiB in tensors")
+    def right(scores: Tensor) -> str:
+        return f"{(scores.argmax(1) == groups)[~known].float().mean().item():.1%} of the other nodes right"
+
+    milliseconds, mebibytes = trained(args.steps, train, right)
+    print(f"{milliseconds:.1f} ms a step, with at most {mebibytes:.1f} MiB in tensors")
 
 
 if __name__ == "__main__":

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-import time
-
 import flambeau
 from flambeau import Tensor, nn
-from flambeau.profiler import profile
 
+from _sparse_training import options, trained
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--users", type=int, default=1_000_000, help="rows of the table of users")
-    parser.add_argument("--items", type=int, default=100_000, help="rows of the table of items")
-    parser.add_argument("--factors", type=int, default=16, help="numbers that describe a user or an item")
-    parser.add_argument("--batch", type=int, default=4096, help="ratings a step")
-    parser.add_argument("--steps", type=int, default=50, help="steps of training")
-    parser.add_argument("--lr", type=float, default=1e-2, help="learning rate")
-    parser.add_argument("--weight-decay", type=float, default=0.0, help="weight decay of the rows that a step reads")
-    parser.add_argument("--seed", type=int, default=1, help="of ratings and tables")
-    args = parser.parse_args()
-    for name in ("users", "items", "factors", "batch", "steps"):
-        if getattr(args, name) < 1:
-            parser.error(f"expected --{name} of at least 1 but got {getattr(args, name)}")
-    return args
+OPTIONS = (
+    ("users", 1_000_000, "rows of the table of users"),
+    ("items", 100_000, "rows of the table of items"),
+    ("factors", 16, "numbers that describe a user or an item"),
+    ("batch", 4096, "ratings a step"),
+    ("weight-decay", 0.0, "weight decay of the rows that a step reads"),
+)
 
 
 class Recommender(nn.Module):
@@ -43,7 +32,7 @@ class Recommender(nn.Module):
 
 
 def main() -> None:
-    args = arguments()
+    args = options(__doc__, OPTIONS)
     flambeau.manual_seed(args.seed)
     model = Recommender(args.users, args.items, args.factors)
     truth = flambeau.randn(args.users, 2), flambeau.randn(args.items, 2)
@@ -51,7 +40,7 @@ def main() -> None:
     # A few rows are read in most steps, as those of popular items.
     popular = max(args.batch // 4, 1)
 
-    def train() -> Tensor:
+    def train() -> tuple[Tensor, int]:
         users = flambeau.randint(0, min(args.users, popular), (args.batch,))
         items = flambeau.randint(0, min(args.items, popular), (args.batch,))
         ratings = (truth[0][users] * truth[1][items]).sum(1)
@@ -59,21 +48,16 @@ def main() -> None:
         adam.zero_grad()
         loss.backward()
         adam.step()
-        return loss
+        return loss.detach(), model.users.weight.grad._nnz()
 
-    start = time.perf_counter()
-    for step in range(args.steps):
-        loss = train()
-        if step % 10 == 9 or step == 0:
-            rows = model.users.weight.grad._nnz()
-            print(f"step {step + 1}: loss {loss.item():.4f}, gradients of {rows} of {args.users} users")
-    seconds = (time.perf_counter() - start) / args.steps
-    with profile(profile_memory=True) as profiled:
-        train()
+    def read(rows: int) -> str:
+        return f"gradients of {rows} of {args.users} users"
+
+    milliseconds, mebibytes = trained(args.steps, train, read)
     # Tables, means of gradients and their squares; the truth has two factors.
     lasting = 4 * (args.users + args.items) * (3 * args.factors + 2) / 2**20
-    beside = profiled.peak_memory / 2**20 - lasting
-    print(f"{seconds * 1000:.2f} ms a step, with at most {beside:.2f} MiB in tensors beside {lasting:.0f} MiB of tables and means")
+    beside = mebibytes - lasting
+    print(f"{milliseconds:.2f} ms a step, with at most {beside:.2f} MiB in tensors beside {lasting:.0f} MiB of tables and means")
 
 
 if __name__ == "__main__":

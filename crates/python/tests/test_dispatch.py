@@ -141,6 +141,14 @@ def test_results_equal_plain_ones(data):
         assert all(isinstance(p, nn.Parameter) and type(p) is not nn.Parameter for p in model.parameters())
 
 
+def test_a_logging_tensor_trains_to_the_same_bits(data):
+    inputs, target = data
+    losses = trained(wrapped(network(), LoggingTensor), inputs, target)
+    assert {"aten::addmm", "aten::mm", "aten::add_.Tensor"} <= set(names(LOG))
+    for ours, theirs in zip(losses, trained(network(), inputs, target)):
+        assert ours.elem.tolist() == theirs.tolist()
+
+
 def test_two_tensors_train_apart(data):
     inputs, target = data
     first, second = network(1), network(2)

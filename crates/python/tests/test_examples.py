@@ -136,6 +136,7 @@ def test_digits_without_scikit_learn(monkeypatch):
 )
 def test_sparse_programs_learn(name, arguments, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [name, *arguments.split()])
+    monkeypatch.syspath_prepend(EXAMPLES)
     example(name).main()
     lines = capsys.readouterr().out.splitlines()
     losses = [float(line.split("loss ")[1].split(",")[0]) for line in lines if "loss " in line]
@@ -148,3 +149,8 @@ def test_batches_give_what_loops_give():
     assert loop > 0 and batch > 0 and difference < 1e-5
     methods = batches.jacobians(5, 1)
     assert len(methods) == 3 and all(difference < 1e-5 for _, difference in methods.values())
+
+
+def test_modes_and_wrappers_have_a_cost():
+    found = example("extension_costs").costs(20)
+    assert len(found) == 6 and 0 < found["fl.add(x, x)"] < found["inside a mode"] < found["of a wrapper inside a mode"]

@@ -19,16 +19,17 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def compiled(folder: pathlib.Path, name: str) -> pathlib.Path:
+def compiled(folder: pathlib.Path, name: str, header: str = "include") -> pathlib.Path:
     library = folder / f"{name}.so"
     source = CAPI / "tests" / "plugins" / f"{name}.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-I", CAPI / "include", source, "-o", library], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-I", CAPI / header, source, "-o", library], check=True)
     return library
 
 
 @pytest.fixture(scope="module")
 def cube(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    library = compiled(tmp_path_factory.mktemp("plugins"), "cube")
+    # With the header of version 1.0, so that what these tests show, they show of a plug-in that is older than the library.
+    library = compiled(tmp_path_factory.mktemp("plugins"), "cube", "tests/plugins/version_1_0")
     fb.ops.load_library(library)
     return library
 

@@ -355,6 +355,7 @@ def test_errors():
         (lambda x: x if x.sum() > 0 else -x, "data-dependent control flow"),
         (lambda x: shared.add_(x), "is not possible because there exists a Tensor `other`"),
         (lambda x: x.nonzero(), "dynamic shape"),
+        (lambda x: fb.where(x > 0)[0], "dynamic shape. Attempted to vmap over aten::where"),
         (lambda x: x[x > 0.5], "dynamic shape"),
         (lambda x: x.unique(), "dynamic shape"),
         (lambda x: x.tolist(), r"calling .item\(\)"),

@@ -29,7 +29,7 @@ pub(crate) fn as_layout_of(coo: &Coo, like: &Tensor) -> Result<Tensor> {
 }
 
 /// The same compressed tensor with indices of a type, unless that is int32 and some may not fit.
-fn with_index_type(tensor: Tensor, dtype: ScalarType) -> Result<Tensor> {
+pub(crate) fn with_index_type(tensor: Tensor, dtype: ScalarType) -> Result<Tensor> {
     let mut of = Compressed::of(&tensor)?;
     let largest = of.sizes.iter().copied().fold(of.nnz(), i64::max);
     if of.compressed.dtype() == dtype || dtype == ScalarType::I32 && largest > i64::from(i32::MAX) {
@@ -353,8 +353,8 @@ fn with_other_indices_compressed(tensor: &Tensor, layout: Layout) -> Result<Opti
         return Ok(None);
     }
     let size = of.sizes[usize::from(of.layout.has_compressed_rows())];
-    let (compressed, plain, order) = ops::_csr_transpose(&of.compressed, &of.plain, size)?;
-    let (values, dtype) = (rows(&of.values, &order)?, of.compressed.dtype());
+    let (compressed, plain, values) = ops::_csr_transposed(&of.compressed, &of.plain, &of.values, size)?;
+    let dtype = of.compressed.dtype();
     let made = Compressed { layout, compressed, plain, values, sizes: of.sizes };
     with_index_type(made.into_tensor()?, dtype).map(Some)
 }

@@ -78,8 +78,7 @@ impl Csr {
     }
 
     pub(crate) fn transposed(&self) -> Result<Csr> {
-        let (crow, col, order) = ops::_csr_transpose(&self.crow, &self.col, self.columns)?;
-        let values = rows(&self.values, &order)?;
+        let (crow, col, values) = ops::_csr_transposed(&self.crow, &self.col, &self.values, self.columns)?;
         Ok(Csr { crow, col, values, rows: self.columns, columns: self.rows })
     }
 
@@ -138,16 +137,13 @@ impl Csr {
             other.values.dtype()
         );
         let columns = other.columns;
-        let (crow, col) = ops::_csr_matmul_pattern(&self.crow, &self.col, &other.crow, &other.col, columns)?;
-        let values = ops::_csr_matmul_values(
+        let (crow, col, values) = ops::_csr_matmul(
             &self.crow,
             &self.col,
             &self.values,
             &other.crow,
             &other.col,
             &other.values,
-            &crow,
-            &col,
             columns,
         )?;
         Ok(Csr { crow, col, values, rows: self.rows, columns })

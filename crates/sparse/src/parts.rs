@@ -83,10 +83,7 @@ impl Coo {
         if self.is_coalesced {
             return Ok(self.clone());
         }
-        let (order, starts, groups) = ops::_coo_order(&self.indices, self.sparse_sizes())?;
-        let values = ops::_segment_sum(&self.values, Some(&order), &starts, &groups)?;
-        let first = rows(&order, &slice(&starts, 0, 0, starts.numel() - 1)?)?;
-        let indices = ops::index_select(&self.indices, 1, &first)?;
+        let (indices, values) = ops::_coo_coalesced(&self.indices, &self.values, self.sparse_sizes())?;
         Ok(Coo { indices, values, sizes: self.sizes.clone(), is_coalesced: true })
     }
 

@@ -11,7 +11,21 @@ use flambeau_ops::dispatch::{BoxedRegistration, Call, Value, inventory};
 
 inventory::submit! { BoxedRegistration::fallback(DispatchKey::Batched, &batched) }
 
-fn batched(call: &Call<'_>) -> Result<Vec<Value>> {
+/// Registers the same kernel for an implicit composite, which is taken apart for all keys that have none for it.
+macro_rules! composite {
+    ($($operator:ident)::+) => {
+        flambeau_ops::dispatch::inventory::submit! {
+            flambeau_ops::dispatch::BoxedRegistration::new(
+                &$($operator)::+,
+                flambeau_core::DispatchKey::Batched,
+                &crate::fallback::batched,
+            )
+        }
+    };
+}
+pub(crate) use composite;
+
+pub(crate) fn batched(call: &Call<'_>) -> Result<Vec<Value>> {
     rule(call, by_kind)
 }
 

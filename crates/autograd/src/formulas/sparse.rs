@@ -23,14 +23,47 @@ pub fn segment_softmax_backward(
     ops::sub_tensor(&terms, &ops::mul_tensor(result, &sums(&terms)?)?, Scalar::Int(1))
 }
 
-/// A matrix in compressed rows: pointers, columns, values.
-type Csr = (Tensor, Tensor, Tensor);
+/// The gradient of values, from that of the sums of those with equal coordinates.
+pub fn coo_coalesced_backward(grad: &Tensor, indices: &Tensor, size: &[i64]) -> Result<Tensor> {
+    let (.., groups) = ops::_coo_order(indices, size)?;
+    ops::index_select(grad, 0, &groups)
+}
 
-/// The transpose of a matrix of `columns` columns.
-fn transposed(crow: &Tensor, col: &Tensor, values: &Tensor, columns: i64) -> Result<Csr> {
-    let (pointers, rows, order) = ops::_csr_transpose(crow, col, columns)?;
-    let values = ops::index_select(values, 0, &order)?;
-    Ok((pointers, rows, values))
+/// The gradient of the values of a matrix, from that of its transpose: the transpose of a matrix with the same pattern as the transpose.
+pub fn csr_transposed_backward(
+    grad: &Tensor,
+    pointers: &Tensor,
+    rows: &Tensor,
+    pointers_before: i64,
+) -> Result<Tensor> {
+    ops::_csr_transposed(pointers, rows, grad, pointers_before - 1).map(|(.., values)| values)
+}
+
+/// The gradient of the values of a matrix, from that of selected rows.
+pub fn csr_select_backward(grad: &Tensor, crow: &Tensor, index: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let count = sizes.first().copied().unwrap_or_default();
+    let (_, positions) = ops::_csr_select_rows(crow, index, count)?;
+    let zeros = ops::zeros(sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
+    ops::index_add(&zeros, 0, &positions, grad, Scalar::Int(1))
+}
+
+/// The gradient of the values of one of two matrices, from that of their sum: the elements at its own positions, which the sum has too.
+pub fn csr_add_backward(
+    grad: &Tensor,
+    crow: &Tensor,
+    col: &Tensor,
+    crow_of: &Tensor,
+    col_of: &Tensor,
+    columns: i64,
+) -> Result<Tensor> {
+    let keys = |crow: &Tensor, col: &Tensor| {
+        let pair = ops::_convert_indices_from_csr_to_coo(crow, col, false, false)?;
+        let starts = ops::mul_scalar(&ops::select_int(&pair, 0, 0)?, Scalar::Int(columns))?;
+        ops::add_tensor(&starts, &ops::select_int(&pair, 0, 1)?, Scalar::Int(1))
+    };
+    let (all, own) = (keys(crow, col)?, keys(crow_of, col_of)?);
+    let positions = ops::searchsorted_tensor(&all, &own, false, false, None, None)?;
+    ops::index_select(grad, 0, &positions)
 }
 
 /// The transpose of a matrix in compressed rows with `columns` columns, times a dense matrix.
@@ -41,7 +74,7 @@ pub fn csr_transposed_mm(
     dense: &Tensor,
     columns: i64,
 ) -> Result<Tensor> {
-    let (crow, col, values) = transposed(crow, col, values, columns)?;
+    let (crow, col, values) = ops::_csr_transposed(crow, col, values, columns)?;
     ops::_csr_mm(&crow, &col, &values, dense)
 }
 
@@ -59,7 +92,7 @@ pub fn csr_matmul_first_backward(
     columns: i64,
 ) -> Result<Tensor> {
     let inner = crow2.numel() - 1;
-    let (crow2, col2, values2) = transposed(crow2, col2, values2, columns)?;
+    let (crow2, col2, values2) = ops::_csr_transposed(crow2, col2, values2, columns)?;
     ops::_csr_matmul_values(crow, col, grad, &crow2, &col2, &values2, crow1, col1, inner)
 }
 
@@ -76,7 +109,7 @@ pub fn csr_matmul_second_backward(
     col: &Tensor,
     columns: i64,
 ) -> Result<Tensor> {
-    let (crow1, col1, values1) = transposed(crow1, col1, values1, crow2.numel() - 1)?;
+    let (crow1, col1, values1) = ops::_csr_transposed(crow1, col1, values1, crow2.numel() - 1)?;
     ops::_csr_matmul_values(&crow1, &col1, &values1, crow, col, grad, crow2, col2, columns)
 }
 
@@ -92,7 +125,7 @@ pub fn csr_solve_backward(
     unitriangular: bool,
     mask: [bool; 2],
 ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-    let (pointers, rows, transposed_values) = transposed(crow, col, values, crow.numel() - 1)?;
+    let (pointers, rows, transposed_values) = ops::_csr_transposed(crow, col, values, crow.numel() - 1)?;
     let grad_rhs = ops::_csr_solve(&pointers, &rows, &transposed_values, grad, !upper, unitriangular)?;
     let grad_values = match mask[0] {
         true => Some(triangle(crow, col, &grad_rhs, result, upper, unitriangular)?),

@@ -3,12 +3,24 @@
 //! Recording of the operators in `coo`.
 
 use crate::record::{node, recorded};
-use crate::{SavedVariable, record};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::DimVec;
 use flambeau_ops::ops;
 
 recorded! {
     _COO_ORDER(indices, size) -> (order, starts, groups), edges of [indices];
     set_history_of_all(&[&order, &starts, &groups]), record::NotImplemented("_coo_order")
+}
+
+node! {
+    CooCoalescedBackward0 { indices: SavedVariable, size: DimVec } gradients(self, grads, grad = 1) [indices];
+    values => formulas::coo_coalesced_backward(grad, indices, &self.size),
+}
+
+recorded! {
+    _COO_COALESCED(indices, values, size) -> (coordinates, sums), edges of [values];
+    set_history_of_some(&[&coordinates, &sums], &[false, true]),
+    CooCoalescedBackward0 { indices: SavedVariable::other(indices)?, size: DimVec::from_slice(size) }
 }
 
 node! {

@@ -5,6 +5,27 @@
 use crate::record::{MaybeSaved, node, recorded};
 use crate::{SavedVariable, formulas, record};
 
+node! {
+    CsrMatmulBackward0 { col1: SavedVariable, col2: SavedVariable, columns: i64, crow1: SavedVariable,
+        crow2: SavedVariable, values1: MaybeSaved, values2: MaybeSaved, crow: SavedVariable, col: SavedVariable }
+    gradients(self, grads, grad = 2) [col1, col2, crow1, crow2, crow, col];
+    values1 [values2] => formulas::csr_matmul_first_backward(grad, crow1, col1, crow2, col2, values2, crow, col,
+        self.columns),
+    values2 [values1] => formulas::csr_matmul_second_backward(grad, crow1, col1, values1, crow2, col2, crow, col,
+        self.columns),
+}
+
+recorded! {
+    _CSR_MATMUL(crow1, col1, values1, crow2, col2, values2, columns) -> (crow, col, product),
+    edges of [values1, values2];
+    set_history_of_some(&[&crow, &col, &product], &[false, false, true]),
+    CsrMatmulBackward0 { col1: SavedVariable::other(col1)?, col2: SavedVariable::other(col2)?, columns,
+        crow1: SavedVariable::other(crow1)?, crow2: SavedVariable::other(crow2)?,
+        values1: record::saved_input(edges[1].is_some(), values1, 0)?,
+        values2: record::saved_input(edges[0].is_some(), values2, 1)?, crow: SavedVariable::output(&crow, 0)?,
+        col: SavedVariable::output(&col, 1)? }
+}
+
 recorded! {
     _CSR_MATMUL_PATTERN(crow1, col1, crow2, col2, columns) -> (crow, col), edges of [crow1, col1, crow2, col2];
     set_history_of_all(&[&crow, &col]), record::NotImplemented("_csr_matmul_pattern")

@@ -26,6 +26,26 @@ operator! {
 }
 
 operator! {
+    /// Distinct coordinates in ascending order, and the sum of the values of each.
+    _COO_COALESCED: "_coo_coalesced(Tensor indices, Tensor values, int[] size) -> (Tensor coordinates, Tensor sums)",
+        _coo_coalesced(indices: &Tensor, values: &Tensor, size: &[i64]) -> (Tensor, Tensor), by [indices, values];
+    Cpu => {
+        if indices.was_resized() || values.was_resized() {
+            return kernel(&indices.snapshot(), &values.snapshot(), size);
+        }
+        native::sparse::coo::coo_coalesced(indices, values, size)
+    },
+    Meta => {
+        if indices.was_resized() || values.was_resized() {
+            return kernel(&indices.snapshot(), &values.snapshot(), size);
+        }
+        ensure_same_device("_coo_coalesced", &[indices, values])?;
+        native::sparse::coo::coo_coalesced(indices, values, size)
+    },
+    CompositeExplicitAutograd => native::sparse::coo::coo_coalesced_by_order(indices, values, size),
+}
+
+operator! {
     /// For each segment of `starts` the sum of `values[order[i]]` over the positions in it; `groups` has the segment of each row of `values`.
     _SEGMENT_SUM: "_segment_sum(Tensor values, Tensor? order, Tensor starts, Tensor groups) -> Tensor",
         _segment_sum(values: &Tensor, order: Option<&Tensor>, starts: &Tensor, groups: &Tensor) -> Tensor, by [values,

@@ -8,6 +8,32 @@ use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
 
 operator! {
+    /// The product of two matrices in compressed rows, whose columns ascend in each row.
+    _CSR_MATMUL: "_csr_matmul(Tensor crow1, Tensor col1, Tensor values1, Tensor crow2, Tensor col2, Tensor values2, int columns) -> (Tensor crow, Tensor col, Tensor product)",
+        _csr_matmul(crow1: &Tensor, col1: &Tensor, values1: &Tensor, crow2: &Tensor, col2: &Tensor, values2: &Tensor,
+        columns: i64) -> (Tensor, Tensor, Tensor), by [crow1, col1, values1, crow2, col2, values2];
+    Cpu => {
+        if crow1.was_resized() || col1.was_resized() || values1.was_resized() || crow2.was_resized(
+            ) || col2.was_resized() || values2.was_resized() {
+            return kernel(&crow1.snapshot(), &col1.snapshot(), &values1.snapshot(), &crow2.snapshot(),
+                &col2.snapshot(), &values2.snapshot(), columns);
+        }
+        native::sparse::csr_matmul::csr_matmul(crow1, col1, values1, crow2, col2, values2, columns)
+    },
+    Meta => {
+        if crow1.was_resized() || col1.was_resized() || values1.was_resized() || crow2.was_resized(
+            ) || col2.was_resized() || values2.was_resized() {
+            return kernel(&crow1.snapshot(), &col1.snapshot(), &values1.snapshot(), &crow2.snapshot(),
+                &col2.snapshot(), &values2.snapshot(), columns);
+        }
+        ensure_same_device("_csr_matmul", &[crow1, col1, values1, crow2, col2, values2])?;
+        native::sparse::csr_matmul::csr_matmul(crow1, col1, values1, crow2, col2, values2, columns)
+    },
+    CompositeExplicitAutograd => native::sparse::csr_matmul::csr_matmul_in_two_passes(crow1, col1, values1, crow2,
+        col2, values2, columns),
+}
+
+operator! {
     /// The pattern of the product of two matrices in compressed rows.
     _CSR_MATMUL_PATTERN: "_csr_matmul_pattern(Tensor crow1, Tensor col1, Tensor crow2, Tensor col2, int columns) -> (Tensor crow, Tensor col)",
         _csr_matmul_pattern(crow1: &Tensor, col1: &Tensor, crow2: &Tensor, col2: &Tensor, columns: i64) -> (Tensor,

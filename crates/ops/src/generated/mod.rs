@@ -21,6 +21,7 @@ mod combinations;
 mod comparison;
 mod complex;
 mod complex_views;
+mod compressed;
 mod constant_pad;
 mod convolution;
 mod coo;
@@ -136,6 +137,7 @@ pub use combinations::*;
 pub use comparison::*;
 pub use complex::*;
 pub use complex_views::*;
+pub use compressed::*;
 pub use constant_pad::*;
 pub use convolution::*;
 pub use coo::*;
@@ -524,6 +526,9 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &VIEW_AS_COMPLEX,
     &REAL,
     &IMAG,
+    &_CSR_TRANSPOSED,
+    &_CSR_SELECT,
+    &_CSR_ADD,
     &CONSTANT_PAD_ND,
     &CONSTANT_PAD_ND_OUT,
     &CONV1D,
@@ -541,6 +546,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &CONVOLUTION_BACKWARD_OUT,
     &_CONVOLUTION_DOUBLE_BACKWARD,
     &_COO_ORDER,
+    &_COO_COALESCED,
     &_SEGMENT_SUM,
     &COPY_,
     &CLONE,
@@ -564,6 +570,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &CROSS_OUT,
     &LINALG_VECDOT,
     &LINALG_VECDOT_OUT,
+    &_CSR_MATMUL,
     &_CSR_MATMUL_PATTERN,
     &_CSR_MATMUL_VALUES,
     &_CSR_MM,

@@ -3,6 +3,8 @@
 //! The operators whose kernels are in `native::sparse_adam`.
 
 use crate::dispatch::operator;
+use crate::snapshot::Snapshot;
+use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
 
 operator! {
@@ -11,6 +13,25 @@ operator! {
         _sparse_adam_(self_: &Tensor, exp_avg: &Tensor, exp_avg_sq: &Tensor, rows: &Tensor, grad: &Tensor, lr: f64,
         beta1: f64, beta2: f64, eps: f64, weight_decay: f64, step: f64) -> (), by [self_, exp_avg, exp_avg_sq, rows,
         grad];
-    CompositeImplicitAutograd => native::sparse::sparse_adam::sparse_adam_(self_, exp_avg, exp_avg_sq, rows, grad, lr,
+    Cpu => {
+        if self_.was_resized() || exp_avg.was_resized() || exp_avg_sq.was_resized() || rows.was_resized(
+            ) || grad.was_resized() {
+            return kernel(&self_.snapshot(), &exp_avg.snapshot(), &exp_avg_sq.snapshot(), &rows.snapshot(),
+                &grad.snapshot(), lr, beta1, beta2, eps, weight_decay, step);
+        }
+        native::sparse::sparse_adam::sparse_adam_(self_, exp_avg, exp_avg_sq, rows, grad, lr, beta1, beta2, eps,
+            weight_decay, step)
+    },
+    Meta => {
+        if self_.was_resized() || exp_avg.was_resized() || exp_avg_sq.was_resized() || rows.was_resized(
+            ) || grad.was_resized() {
+            return kernel(&self_.snapshot(), &exp_avg.snapshot(), &exp_avg_sq.snapshot(), &rows.snapshot(),
+                &grad.snapshot(), lr, beta1, beta2, eps, weight_decay, step);
+        }
+        ensure_same_device("_sparse_adam_", &[self_, exp_avg, exp_avg_sq, rows, grad])?;
+        native::sparse::sparse_adam::sparse_adam_(self_, exp_avg, exp_avg_sq, rows, grad, lr, beta1, beta2, eps,
+            weight_decay, step)
+    },
+    CompositeExplicitAutograd => native::sparse::sparse_adam::by_copies(self_, exp_avg, exp_avg_sq, rows, grad, lr,
         beta1, beta2, eps, weight_decay, step),
 }

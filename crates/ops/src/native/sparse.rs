@@ -5,10 +5,12 @@
 //! the order of its elements, so that bits depend neither on the number of threads nor on how work is split.
 
 mod arguments;
+pub mod compressed;
 pub mod coo;
 pub mod csr_matmul;
 pub mod csr_mm;
 pub mod csr_solve;
+mod lanes;
 pub mod pointers;
 mod radix;
 pub mod segment_softmax;

@@ -27,6 +27,9 @@ type Call = fn(&Tensor, &Tensor) -> Result<()>;
 const OF_PATTERNS: &[(&str, Call)] = &[
     ("to coordinates", |crow, col| ops::_convert_indices_from_csr_to_coo(crow, col, false, false).map(drop)),
     ("transpose", |crow, col| ops::_csr_transpose(crow, col, 2).map(drop)),
+    ("transposed", |crow, col| ops::_csr_transposed(crow, col, &numbers(&[2], 1), 2).map(drop)),
+    ("sum, first", |crow, col| sum([crow, col], [&longs(&[0, 1, 2]), &longs(&[1, 0])])),
+    ("sum, second", |crow, col| sum([&longs(&[0, 1, 2]), &longs(&[0, 0])], [crow, col])),
     ("mm", |crow, col| {
         let values = numbers(&[2], 1);
         ops::_csr_mm(crow, col, &values, &numbers(&[2, 1], 2))?;
@@ -35,6 +38,8 @@ const OF_PATTERNS: &[(&str, Call)] = &[
     ("sampled", |crow, col| {
         ops::_csr_sampled_mm(crow, col, &numbers(&[2, 3], 1), &numbers(&[2, 3], 2)).map(drop)
     }),
+    ("product, first", |crow, col| factors([crow, col], [&longs(&[0, 1, 2]), &longs(&[0, 1])])),
+    ("product, second", |crow, col| factors([&longs(&[0, 1, 2]), &longs(&[0, 1])], [crow, col])),
     ("pattern, first", |crow, col| {
         ops::_csr_matmul_pattern(crow, col, &longs(&[0, 1, 2]), &longs(&[0, 1]), 2).map(drop)
     }),
@@ -55,6 +60,16 @@ const OF_PATTERNS: &[(&str, Call)] = &[
 fn product([crow1, col1]: [&Tensor; 2], [crow2, col2]: [&Tensor; 2], columns: i64) -> Result<()> {
     let (a, b) = (numbers(&[2], 1), numbers(&[2], 2));
     ops::_csr_matmul_values(crow1, col1, &a, crow2, col2, &b, crow1, col1, columns).map(drop)
+}
+
+/// The product of two patterns.
+fn factors([crow1, col1]: [&Tensor; 2], [crow2, col2]: [&Tensor; 2]) -> Result<()> {
+    ops::_csr_matmul(crow1, col1, &numbers(&[2], 1), crow2, col2, &numbers(&[2], 2), 2).map(drop)
+}
+
+/// The sum of two patterns.
+fn sum([crow1, col1]: [&Tensor; 2], [crow2, col2]: [&Tensor; 2]) -> Result<()> {
+    ops::_csr_add(crow1, col1, &numbers(&[2], 1), crow2, col2, &numbers(&[2], 2), 2).map(drop)
 }
 
 const FORGED_ROWS: &[&[i64]] = &[
@@ -109,7 +124,15 @@ fn forged_lists_are_errors() {
     for (crow, index) in
         [([0i64, 2, 3], 2i64), ([0, 2, 3], -1), ([0, 4, 3], 0), ([0, -1, 3], 1), ([0, i64::MIN, 3], 1)]
     {
-        assert!(ops::_csr_select_rows(&longs(&crow), &longs(&[index]), 3).is_err(), "{crow:?} {index}");
+        let (crow, index) = (longs(&crow), longs(&[index]));
+        assert!(ops::_csr_select_rows(&crow, &index, 3).is_err(), "{crow:?} {index}");
+        let (col, values) = (longs(&[0, 1, 0]), numbers(&[3], 1));
+        assert!(ops::_csr_select(&crow, &col, &values, &index).is_err(), "{crow:?} {index}");
+    }
+    // Columns that do not ascend in a row.
+    for forged in [[1i64, 0], [1, 1]] {
+        assert!(sum([&longs(&[0, 2]), &longs(&forged)], [&longs(&[0, 2]), &longs(&[0, 1])]).is_err());
+        assert!(sum([&longs(&[0, 2]), &longs(&[0, 1])], [&longs(&[0, 2]), &longs(&forged)]).is_err());
     }
     for rows in [[0i64, 3], [-1, 0], [1, 1], [2, 0], [i64::MAX, 0]] {
         let [param, mean, square] = [1, 2, 3].map(|seed| numbers(&[3, 2], seed));
@@ -130,7 +153,10 @@ fn forged_lists_are_errors() {
         assert_eq!(param.to_vec::<f32>().unwrap(), numbers(&[3, 2], 1).to_vec::<f32>().unwrap());
     }
     for indices in [[[0i64, 1], [0, 2]], [[0, -1], [0, 1]], [[0, i64::MAX], [0, 1]]] {
-        assert_eq!(ops::_coo_order(&Tensor::from(indices), &[2, 2]).unwrap_err().kind(), ErrorKind::Index);
+        let indices = Tensor::from(indices);
+        assert_eq!(ops::_coo_order(&indices, &[2, 2]).unwrap_err().kind(), ErrorKind::Index);
+        let made = ops::_coo_coalesced(&indices, &numbers(&[2], 1), &[2, 2]);
+        assert_eq!(made.unwrap_err().kind(), ErrorKind::Index);
     }
     assert_eq!(
         ops::_coo_order(&Tensor::from([[0i64], [0]]), &[1 << 40, 1 << 40]).unwrap_err().kind(),
@@ -139,6 +165,7 @@ fn forged_lists_are_errors() {
     for size in [-1, i64::MAX, i64::MIN] {
         assert!(ops::_convert_indices_from_coo_to_csr(&longs(&[0]), size, false).is_err());
         assert!(ops::_csr_transpose(&longs(&[0, 1]), &longs(&[0]), size).is_err());
+        assert!(ops::_csr_transposed(&longs(&[0, 1]), &longs(&[0]), &numbers(&[1], 1), size).is_err());
     }
 }
 
@@ -177,6 +204,8 @@ fn all_results() -> Result<Vec<Tensor>> {
     all.extend([pointers, rows, order]);
     let indices = ops::stack(&[col.clone(), ops::flip(&col, &[0])?], 0)?;
     let (order, starts, groups) = ops::_coo_order(&indices, &[n, n])?;
+    let (distinct, sums) = ops::_coo_coalesced(&indices, &values, &[n, n])?;
+    all.extend([distinct, sums]);
     all.extend([order, starts, groups]);
     let (crow3, col3) = ops::_csr_matmul_pattern(&crow, &col, &crow2, &col2, n)?;
     let product = |columns: i64| {
@@ -185,12 +214,20 @@ fn all_results() -> Result<Vec<Tensor>> {
     // Sums of all columns, and a search for each where they would take too much memory.
     let (made, searched) = (product(n)?, product(1 << 40)?);
     assert!(ops::equal(&made, &searched)?);
-    all.push(made);
-    all.extend([crow3, col3]);
+    let (crow4, col4, product) = ops::_csr_matmul(&crow, &col, &values, &crow2, &col2, &values, n)?;
+    assert!(ops::equal(&crow3, &crow4)? && ops::equal(&col3, &col4)? && ops::equal(&made, &product)?);
+    all.extend([made, product, crow3, col3]);
     let index =
         ops::remainder_scalar(&ops::mul_scalar(&longs(&(0..n).collect::<Vec<_>>()), 17.into())?, n.into())?;
     let (pointers, positions) = ops::_csr_select_rows(&crow, &index, count)?;
     all.extend([pointers, positions]);
+    let (pointers, columns, selected) = ops::_csr_select(&crow, &col, &values, &index)?;
+    all.extend([pointers, columns, selected]);
+    let (pointers, rows, transposed) = ops::_csr_transposed(&crow, &col, &values, n)?;
+    all.extend([pointers, rows, transposed]);
+    let others = numbers(&[col2.numel()], 8);
+    let (pointers, columns, sum) = ops::_csr_add(&crow, &col, &values, &crow2, &col2, &others, n)?;
+    all.extend([pointers, columns, sum]);
     let [param, mean, square] = [1, 2, 3].map(|seed| numbers(&[n, 10], seed));
     let square = ops::mul_tensor(&square, &square)?;
     let rows = longs(&(0..n).step_by(2).collect::<Vec<_>>());

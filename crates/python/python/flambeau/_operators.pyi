@@ -59,9 +59,23 @@ class _a_tau(NamedTuple):
     a: Tensor
     tau: Tensor
 
+class _coordinates_sums(NamedTuple):
+    coordinates: Tensor
+    sums: Tensor
+
 class _crow_col(NamedTuple):
     crow: Tensor
     col: Tensor
+
+class _crow_col_product(NamedTuple):
+    crow: Tensor
+    col: Tensor
+    product: Tensor
+
+class _crow_col_sum(NamedTuple):
+    crow: Tensor
+    col: Tensor
+    sum: Tensor
 
 class _eigenvalues_eigenvectors(NamedTuple):
     eigenvalues: Tensor
@@ -106,6 +120,11 @@ class _output_total_weight_max_score_log_sum(NamedTuple):
     max_score: Tensor
     log_sum: Tensor
 
+class _pointers_columns_selected(NamedTuple):
+    pointers: Tensor
+    columns: Tensor
+    selected: Tensor
+
 class _pointers_positions(NamedTuple):
     pointers: Tensor
     positions: Tensor
@@ -114,6 +133,11 @@ class _pointers_rows_order(NamedTuple):
     pointers: Tensor
     rows: Tensor
     order: Tensor
+
+class _pointers_rows_transposed(NamedTuple):
+    pointers: Tensor
+    rows: Tensor
+    transposed: Tensor
 
 class _result_LU_pivots(NamedTuple):
     result: Tensor
@@ -1892,15 +1916,20 @@ def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = ..., eps: float = ..., keepdim: bool = ...) -> Tensor: ...
 def _coo_order(indices: Tensor, size: Sequence[int]) -> _order_starts_groups: ...
+def _coo_coalesced(indices: Tensor, values: Tensor, size: Sequence[int]) -> _coordinates_sums: ...
 def _segment_sum(values: Tensor, order: Tensor | None, starts: Tensor, groups: Tensor) -> Tensor: ...
 def _segment_softmax(values: Tensor, starts: Tensor, log: bool) -> Tensor: ...
 def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = ...) -> Tensor: ...
 def _convert_indices_from_csr_to_coo(crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = ..., transpose: bool = ...) -> Tensor: ...
 def _csr_transpose(crow: Tensor, col: Tensor, columns: int) -> _pointers_rows_order: ...
 def _csr_select_rows(crow: Tensor, index: Tensor, count: int) -> _pointers_positions: ...
+def _csr_transposed(crow: Tensor, col: Tensor, values: Tensor, columns: int) -> _pointers_rows_transposed: ...
+def _csr_select(crow: Tensor, col: Tensor, values: Tensor, index: Tensor) -> _pointers_columns_selected: ...
+def _csr_add(crow1: Tensor, col1: Tensor, values1: Tensor, crow2: Tensor, col2: Tensor, values2: Tensor, columns: int) -> _crow_col_sum: ...
 def _sparse_adam_(input: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, rows: Tensor, grad: Tensor, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, step: float) -> Tensor: ...
 def _csr_mm(crow: Tensor, col: Tensor, values: Tensor, dense: Tensor) -> Tensor: ...
 def _csr_sampled_mm(crow: Tensor, col: Tensor, mat1: Tensor, mat2: Tensor) -> Tensor: ...
+def _csr_matmul(crow1: Tensor, col1: Tensor, values1: Tensor, crow2: Tensor, col2: Tensor, values2: Tensor, columns: int) -> _crow_col_product: ...
 def _csr_matmul_pattern(crow1: Tensor, col1: Tensor, crow2: Tensor, col2: Tensor, columns: int) -> _crow_col: ...
 def _csr_matmul_values(crow1: Tensor, col1: Tensor, values1: Tensor, crow2: Tensor, col2: Tensor, values2: Tensor, crow: Tensor, col: Tensor, columns: int) -> Tensor: ...
 def _csr_solve(crow: Tensor, col: Tensor, values: Tensor, rhs: Tensor, upper: bool, unitriangular: bool) -> Tensor: ...

@@ -8,6 +8,9 @@ bindings! {
     "_coo_order": "The ascending order of coordinates, the start of each group of equal ones in that order with the end of the last, and the group of each coordinate." {
         function (indices: tensor, size: ints(0)) named("order", "starts", "groups") _coo_order;
     }
+    "_coo_coalesced": "Distinct coordinates in ascending order, and the sum of the values of each." {
+        function (indices: tensor, values: tensor, size: ints(0)) named("coordinates", "sums") _coo_coalesced;
+    }
     "_segment_sum": "For each segment of `starts` the sum of `values[order[i]]` over the positions in it; `groups` has the segment of each row of `values`." {
         function (values: tensor, order: optional tensor, starts: tensor, groups: tensor) returns _segment_sum;
     }

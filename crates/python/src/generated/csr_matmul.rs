@@ -5,6 +5,10 @@
 use crate::binding::bindings;
 
 bindings! {
+    "_csr_matmul": "The product of two matrices in compressed rows, whose columns ascend in each row." {
+        function (crow1: tensor, col1: tensor, values1: tensor, crow2: tensor, col2: tensor, values2: tensor,
+            columns: int) named("crow", "col", "product") _csr_matmul;
+    }
     "_csr_matmul_pattern": "The pattern of the product of two matrices in compressed rows." {
         function (crow1: tensor, col1: tensor, crow2: tensor, col2: tensor, columns: int) named("crow",
             "col") _csr_matmul_pattern;

@@ -17,6 +17,7 @@ mod combinations;
 mod comparison;
 mod complex;
 mod complex_views;
+mod compressed;
 mod constant_pad;
 mod convolution;
 mod coo;
@@ -136,6 +137,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     comparison::BINDINGS,
     complex::BINDINGS,
     complex_views::BINDINGS,
+    compressed::BINDINGS,
     constant_pad::BINDINGS,
     convolution::BINDINGS,
     coo::BINDINGS,

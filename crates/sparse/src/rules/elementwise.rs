@@ -3,9 +3,9 @@
 
 use super::copies::{promoted, with_values};
 use super::{check_same_sizes, rules, unsupported};
-use crate::convert::{as_layout_of, coalesce, coo_of};
+use crate::convert::{as_layout_of, coalesce, coo_of, with_index_type};
 use crate::dense::{ONE, cast, joined, product, reshape, rows, scaled};
-use crate::parts::{Coo, check_coordinates, is_sparse};
+use crate::parts::{Compressed, Coo, check_coordinates, is_sparse};
 use flambeau_core::{DimVec, Layout, Result, Scalar, ScalarType, ensure};
 use flambeau_ops::{Tensor, ops};
 
@@ -29,6 +29,9 @@ fn add(name: &str, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
 fn add_sparse(name: &str, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
     check_same_sizes(name, a, b)?;
     let (a, b) = promoted(a, b)?;
+    if are_plain_matrices(&a, &b) {
+        return add_compressed(Compressed::of(&a)?, Compressed::of(&b)?, alpha);
+    }
     let (first, second) = (coo_of(&a)?, coo_of(&b)?);
     ensure!(
         first.sparse_dim() == second.sparse_dim(),
@@ -44,6 +47,21 @@ fn add_sparse(name: &str, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tenso
         ..first
     };
     as_layout_of(&sum.coalesced()?, &a)
+}
+
+/// Whether both are matrices with the same dimension compressed, of elements that are numbers.
+fn are_plain_matrices(a: &Tensor, b: &Tensor) -> bool {
+    let is_plain = matches!(a.layout(), Layout::SparseCsr | Layout::SparseCsc);
+    is_plain && a.layout() == b.layout() && a.dim() == 2 && !a.is_complex()
+}
+
+/// `a + alpha b` for such matrices, whose rows are merged.
+fn add_compressed(a: Compressed, b: Compressed, alpha: Scalar) -> Result<Tensor> {
+    let columns = a.sizes[usize::from(a.layout.has_compressed_rows())];
+    let (dtype, values) = (a.compressed.dtype(), scaled(&b.values, alpha)?);
+    let (compressed, plain, values) =
+        ops::_csr_add(&a.compressed, &a.plain, &a.values, &b.compressed, &b.plain, &values, columns)?;
+    with_index_type(Compressed { compressed, plain, values, ..a }.into_tensor()?, dtype)
 }
 
 /// A strided tensor plus a multiple of a sparse one.

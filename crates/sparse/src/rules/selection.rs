@@ -1,7 +1,7 @@
 //! Slices, selected rows and single indices. The work is that of the elements that are selected, and a search among the others.
 
 use super::{rules, unsupported};
-use crate::convert::{as_layout_of, coo_of};
+use crate::convert::{as_layout_of, coo_of, with_index_type};
 use crate::dense::{ONE, add, arange, as_long, floor_divided, positions, reshape, rows, slice, zeros};
 use crate::parts::{Compressed, Coo};
 use flambeau_core::{DimVec, Layout, Result, Scalar, ScalarType, ensure, shape};
@@ -16,7 +16,7 @@ fn runs(starts: &Tensor, counts: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((add(&rows(starts, &number)?, &within)?, number))
 }
 
-/// Indices of one dimension, counted from the front and in bounds.
+/// Indices of one dimension, counted from the front.
 fn wrapped(name: &str, index: &Tensor, size: i64) -> Result<Tensor> {
     ensure!(
         index.dim() <= 1 && matches!(index.dtype(), ScalarType::I32 | ScalarType::I64),
@@ -29,7 +29,6 @@ fn wrapped(name: &str, index: &Tensor, size: i64) -> Result<Tensor> {
         let negative = ops::lt_scalar(&index, Scalar::Int(0))?;
         index = add(&index, &crate::dense::scaled(&as_long(&negative)?, size.into())?)?;
     }
-    crate::parts::check_coordinates("index", &ops::unsqueeze(&index, 0)?, &[size])?;
     Ok(index)
 }
 
@@ -39,8 +38,9 @@ pub(crate) fn index_select(tensor: &Tensor, dim: i64, index: &Tensor) -> Result<
     let dim = shape::wrap_dim(dim, tensor.dim())?;
     let index = wrapped(NAME, index, tensor.sizes()[dim])?;
     if tensor.layout() == Layout::SparseCsr && tensor.dim() == 2 && dim == 0 {
-        return compressed_rows(&Compressed::of(tensor)?, &index);
+        return compressed_rows(Compressed::of(tensor)?, &index);
     }
+    crate::parts::check_coordinates("index", &ops::unsqueeze(&index, 0)?, &[tensor.sizes()[dim]])?;
     let coo = coo_of(tensor)?;
     let Some(d) = dim.checked_sub(coo.sparse_dim()) else {
         return as_layout_of(&selected(&coo, dim, &index)?, tensor);
@@ -78,18 +78,11 @@ fn with_row(indices: &Tensor, dim: usize, row: &Tensor) -> Result<Tensor> {
 }
 
 /// Rows of a matrix of layout `SparseCsr`.
-fn compressed_rows(of: &Compressed, index: &Tensor) -> Result<Tensor> {
-    let (compressed, at) = ops::_csr_select_rows(&of.compressed, index, of.nnz())?;
-    let mut sizes = of.sizes.clone();
-    sizes[0] = index.numel();
-    Compressed {
-        layout: of.layout,
-        compressed: crate::dense::cast(&compressed, of.compressed.dtype())?,
-        plain: rows(&of.plain, &at)?,
-        values: rows(&of.values, &at)?,
-        sizes,
-    }
-    .into_tensor()
+fn compressed_rows(mut of: Compressed, index: &Tensor) -> Result<Tensor> {
+    let dtype = of.compressed.dtype();
+    of.sizes[0] = index.numel();
+    (of.compressed, of.plain, of.values) = ops::_csr_select(&of.compressed, &of.plain, &of.values, index)?;
+    with_index_type(of.into_tensor()?, dtype)
 }
 
 /// Every `step`-th index of a dimension from `start` to below `end`.

@@ -729,6 +729,7 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
     (
         Kind::Refused,
         &[
+            &ops::WHERE_,
             &ops::EQUAL,
             &ops::AS_STRIDED,
             &ops::SQUEEZE_,
@@ -746,8 +747,12 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::UNIQUE_CONSECUTIVE,
             &ops::UNIQUE_DIM,
             &ops::UNIQUE_DIM_CONSECUTIVE,
+            &ops::_COO_COALESCED,
             &ops::_CSR_SELECT_ROWS,
+            &ops::_CSR_SELECT,
+            &ops::_CSR_ADD,
             &ops::_SPARSE_ADAM_,
+            &ops::_CSR_MATMUL,
             &ops::_CSR_MATMUL_PATTERN,
         ],
     ),
@@ -1237,6 +1242,7 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::_CONVERT_INDICES_FROM_COO_TO_CSR,
             &ops::_CONVERT_INDICES_FROM_CSR_TO_COO,
             &ops::_CSR_TRANSPOSE,
+            &ops::_CSR_TRANSPOSED,
             &ops::_CSR_MM,
             &ops::_CSR_SAMPLED_MM,
             &ops::_CSR_MATMUL_VALUES,
@@ -1244,3 +1250,5 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
         ],
     ),
 ];
+
+crate::fallback::composite!(ops::WHERE_);

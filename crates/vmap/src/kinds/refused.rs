@@ -18,6 +18,10 @@ pub(crate) fn call(batch: &Batch<'_>) -> Result<Vec<Value>> {
             NotImplemented(name),
             "vmap: {full} is not supported, since it depends on how the elements of the batch are laid out in memory"
         ),
+        "_sparse_adam_" => bail!(
+            NotImplemented(name),
+            "vmap: {full} is not supported, since it writes several of its arguments"
+        ),
         _ if base.ends_with('_') => bail!(
             NotImplemented(name),
             "vmap: {full} is not supported, since it changes the sizes of its argument in place; {} does not",

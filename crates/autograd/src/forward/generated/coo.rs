@@ -5,4 +5,5 @@
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(_COO_ORDER, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
+forward_kernel!(_COO_COALESCED, ForwardKernel::Functional(JvpRule::Transposed, &[1]));
 forward_kernel!(_SEGMENT_SUM, ForwardKernel::Functional(JvpRule::Linear, &[0]));

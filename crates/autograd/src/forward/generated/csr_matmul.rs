@@ -4,5 +4,6 @@
 
 use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
+forward_kernel!(_CSR_MATMUL, ForwardKernel::Functional(JvpRule::Transposed, &[2, 5]));
 forward_kernel!(_CSR_MATMUL_PATTERN, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3]));
 forward_kernel!(_CSR_MATMUL_VALUES, ForwardKernel::Functional(JvpRule::Transposed, &[2, 5]));

@@ -17,6 +17,7 @@ mod cholesky;
 mod comparison;
 mod complex;
 mod complex_views;
+mod compressed;
 mod constant_pad;
 mod convolution;
 mod coo;

@@ -5,6 +5,7 @@
 //! computed as that.
 
 mod algorithm;
+mod by_group;
 mod conv_nd;
 mod deinterleave;
 mod depthwise;

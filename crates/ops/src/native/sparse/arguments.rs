@@ -1,12 +1,13 @@
 //! Arguments of sparse kernels: indices, checked patterns, and values in the type that sums are computed in.
 
+use super::lanes::LaneSums;
 use crate::Tensor;
 use crate::native::factory::copy;
 use crate::native::index::dim_index::long_index;
-use crate::parallel::parallel_reduce;
+use crate::parallel::{for_each_task, parallel_reduce};
 use crate::scratch;
 use crate::tensor_iterator::GRAIN;
-use crate::vectorized::with_processor_vectors;
+use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
 use bytemuck::Pod;
 use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure};
 use std::ops::Range;
@@ -41,7 +42,7 @@ pub(super) fn sum_type(name: &str, dtype: ScalarType) -> Result<ScalarType> {
 }
 
 /// Numbers of one of the types that sums are computed in.
-pub(super) trait SumElement: Pod + Send + Sync {
+pub(super) trait SumElement: Pod + Send + Sync + LaneSums {
     const ZERO: Self;
 
     fn plus(self, other: Self) -> Self;
@@ -105,6 +106,12 @@ impl<'a> Pointers<'a> {
     /// How many segments.
     pub(super) fn len(&self) -> usize {
         self.0.len() - 1
+    }
+
+    /// Where a segment starts, or for their number where the last one ends.
+    #[inline(always)]
+    pub(super) fn start(&self, at: usize) -> usize {
+        self.0[at] as usize
     }
 
     /// The positions in a segment.
@@ -176,6 +183,27 @@ pub(super) fn parts<T>(
         out = rest;
         (range, part)
     }))
+}
+
+/// Copies these parts of a list, one after the other.
+pub(super) fn copy_parts<T: Pod + Send + Sync>(used: &[Range<usize>], from: &[T], to: &mut [T]) {
+    let mut rest = to;
+    let pairs = used.iter().map(|part| {
+        let (own, after) = std::mem::take(&mut rest).split_at_mut(part.len());
+        rest = after;
+        (part.clone(), own)
+    });
+    for_each_task(scratch::collect(pairs), |(part, own)| own.copy_from_slice(&from[part]));
+}
+
+/// Prefetches some elements of a list, which may be past its end.
+#[inline(always)]
+pub(super) fn prefetch_elements<T>(list: &[T], first: usize, count: usize) {
+    let address = list.as_ptr().wrapping_add(first).cast::<u8>();
+    // The hardware prefetcher foresees the rest of a long row.
+    for byte in (0..(count * size_of::<T>()).min(512)).step_by(64) {
+        prefetch_cache_line(address.wrapping_add(byte));
+    }
 }
 
 /// Whether any index is not in `0..size`.

@@ -1,12 +1,14 @@
 //! Products of two matrices in compressed rows, row by row (Gustavson's algorithm): the pattern first, then the values.
 
-use super::arguments::{Pattern, SumElement, check_size, contiguous, indices, parts, ranges, sum_type};
+use super::arguments::{
+    Pattern, SumElement, check_size, contiguous, copy_parts, indices, parts, ranges, sum_type,
+};
 use crate::native::guarded_slices::with_slices;
 use crate::native::index::masked_select::refuse_meta;
 use crate::parallel::for_each_task;
 use crate::structured::TensorSpec;
-use crate::vectorized::prefetch_cache_line;
-use crate::{Tensor, dispatch_all_types, scratch};
+use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
+use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{Result, ensure, fallible};
 use std::ops::Range;
 
@@ -16,8 +18,206 @@ const TERMS: usize = 1 << 16;
 const TERMS_OF_SET: usize = 1 << 14;
 /// Columns up to which each task has a sum for every column.
 const MOST_SUMS: usize = 1 << 22;
+/// Elements up to which a product is computed in one pass, with room for as many as there are terms.
+const MOST_ROOM: usize = 1 << 27;
 /// How many positions ahead rows of the second factor are prefetched.
 const AHEAD: usize = 4;
+
+/// A matrix in compressed rows: pointers, columns, values.
+type Csr = (Tensor, Tensor, Tensor);
+
+/// The product of two matrices, of which the second has `columns` columns. Columns of the product ascend in each row.
+#[expect(clippy::too_many_arguments, reason = "two matrices")]
+pub fn csr_matmul(
+    crow1: &Tensor,
+    col1: &Tensor,
+    values1: &Tensor,
+    crow2: &Tensor,
+    col2: &Tensor,
+    values2: &Tensor,
+    columns: i64,
+) -> Result<Csr> {
+    const NAME: &str = "_csr_matmul";
+    refuse_meta(NAME, crow1)?;
+    check_size(NAME, "columns", columns)?;
+    let list = |list: &Tensor| indices(NAME, "indices", list);
+    let (crow1, col1, crow2, col2) = (list(crow1)?, list(col1)?, list(crow2)?, list(col2)?);
+    check_factors(NAME, [&col1, values1], [&col2, values2], &crow2)?;
+    if columns > MOST_SUMS as i64 {
+        return csr_matmul_in_two_passes(&crow1, &col1, values1, &crow2, &col2, values2, columns);
+    }
+    let dtype = values1.dtype();
+    let sums = sum_type(NAME, dtype)?;
+    let (a, b) = (contiguous(values1, sums)?, contiguous(values2, sums)?);
+    let pointers = TensorSpec::like(&crow1, crow1.sizes()).allocate(NAME)?;
+    let made = |count: usize| -> Result<(Tensor, Tensor)> {
+        let sizes = [count as i64];
+        Ok((TensorSpec::like(&col1, &sizes).allocate(NAME)?, TensorSpec::like(&a, &sizes).allocate(NAME)?))
+    };
+    let lists = [&crow1, &col1, &a, &crow2, &col2, &b];
+    let before = with_slices(NAME, &lists[..5], &[], |s| {
+        let first = Pattern::new(NAME, s.read(0)?, s.read(1)?, crow2.numel() - 1)?;
+        let second = Pattern::new(NAME, s.read(3)?, s.read(4)?, columns)?;
+        Ok(most_before(&first, &second, columns as usize))
+    })?;
+    let most = before.last().copied().unwrap_or_default();
+    if most > MOST_ROOM {
+        return csr_matmul_in_two_passes(&crow1, &col1, values1, &crow2, &col2, values2, columns);
+    }
+    let (col, values) = made(most)?;
+    let (col, values) = dispatch_all_types!(accumulators, sums, NAME, T => {
+        let used = with_slices(NAME, &lists, &[&pointers, &col, &values], |s| {
+            let first = Pattern::new(NAME, s.read(0)?, s.read(1)?, crow2.numel() - 1)?;
+            let second = Pattern::new(NAME, s.read(3)?, s.read(4)?, columns)?;
+            ensure!(
+                before == most_before(&first, &second, columns as usize),
+                Busy(NAME),
+                "expected patterns that stay as they are during the call"
+            );
+            let factors = Factors { first, second, values: [s.read::<T>(2)?, s.read::<T>(5)?], columns: columns as usize };
+            factors.multiply(&before, (s.write(0)?, s.write(1)?, s.write::<T>(2)?))
+        })?;
+        let (exact_col, exact_values) = made(used.iter().map(Range::len).sum())?;
+        with_slices(NAME, &[&col, &values], &[&exact_col, &exact_values], |s| {
+            copy_parts(&used, s.read::<i64>(0)?, s.write(0)?);
+            copy_parts(&used, s.read::<T>(1)?, s.write(1)?);
+            Ok(())
+        })?;
+        Ok((exact_col, exact_values))
+    })?;
+    Ok((pointers, col, contiguous(&values, dtype)?))
+}
+
+/// [`csr_matmul`] by its pattern and then its values, which other devices have.
+#[expect(clippy::too_many_arguments, reason = "two matrices")]
+pub fn csr_matmul_in_two_passes(
+    crow1: &Tensor,
+    col1: &Tensor,
+    values1: &Tensor,
+    crow2: &Tensor,
+    col2: &Tensor,
+    values2: &Tensor,
+    columns: i64,
+) -> Result<Csr> {
+    let (crow, col) = ops::_csr_matmul_pattern(crow1, col1, crow2, col2, columns)?;
+    let values = ops::_csr_matmul_values(crow1, col1, values1, crow2, col2, values2, &crow, &col, columns)?;
+    Ok((crow, col, values))
+}
+
+/// Requires values of one type for the columns of both factors, and pointers of the second.
+fn check_factors(name: &str, first: [&Tensor; 2], second: [&Tensor; 2], crow2: &Tensor) -> Result<()> {
+    let fits = |[col, values]: [&Tensor; 2]| values.sizes() == col.sizes();
+    ensure!(
+        fits(first) && fits(second) && first[1].dtype() == second[1].dtype() && crow2.numel() > 0,
+        Shape(name, "values2"),
+        "expected values of one type for {} and {} columns but got {} and {}",
+        first[0].numel(),
+        second[0].numel(),
+        first[1].signature(),
+        second[1].signature()
+    );
+    Ok(())
+}
+
+/// How many elements the rows before each row of the product have at most: its terms, or all columns.
+fn most_before(first: &Pattern<'_>, second: &Pattern<'_>, columns: usize) -> Vec<usize> {
+    let mut before = terms_before(first, second);
+    let (mut terms, mut most) = (0, 0usize);
+    for end in &mut before {
+        most = most.saturating_add((*end - terms).min(columns));
+        terms = std::mem::replace(end, most);
+    }
+    before
+}
+
+/// The factors of a product whose pattern is not known.
+struct Factors<'a, T> {
+    first: Pattern<'a>,
+    second: Pattern<'a>,
+    values: [&'a [T]; 2],
+    columns: usize,
+}
+
+impl<T: SumElement> Factors<'_, T> {
+    /// Writes the product: its pointers, and the columns and values of each task from where its rows begin by `before`. Returns where
+    /// these are.
+    fn multiply(
+        &self,
+        before: &[usize],
+        (pointers, col, values): (&mut [i64], &mut [i64], &mut [T]),
+    ) -> Result<Vec<Range<usize>>> {
+        let tasks = rows_by_terms(before, self.columns);
+        let mut lengths = scratch::filled(0, tasks.len());
+        let (start, counts) = pointers.split_at_mut(1);
+        let most = |rows: &Range<usize>| before[rows.end] - before[rows.start];
+        let outputs = parts(col, tasks.clone(), most).into_iter().zip(parts(values, tasks.clone(), most));
+        let outputs = outputs.zip(parts(counts, tasks.clone(), Range::len)).zip(&mut lengths);
+        for_each_task(scratch::collect(outputs), |((((rows, col), (_, values)), (_, counts)), length)| {
+            *length = with_processor_vectors(
+                #[inline(always)]
+                || self.rows(rows, before, (counts, col, values)),
+            );
+        });
+        start.fill(0);
+        let mut sum = 0;
+        for count in counts {
+            sum += *count;
+            *count = sum;
+        }
+        let starts = tasks.iter().map(|rows| before[rows.start]);
+        fallible::collect(starts.zip(lengths).map(|(start, length)| start..start + length))
+    }
+
+    /// Some rows of the product, one after the other, and how many elements each has; returns how many all have.
+    #[inline(always)]
+    fn rows(
+        &self,
+        rows: Range<usize>,
+        before: &[usize],
+        (counts, col, values): (&mut [i64], &mut [i64], &mut [T]),
+    ) -> usize {
+        let (mut sums, mut found) = (scratch::filled(T::ZERO, self.columns), Vec::new());
+        let (mut set, mut used) = (ColumnSet::default(), 0);
+        for (row, count) in rows.zip(counts) {
+            found.clear();
+            let is_long = before[row + 1] - before[row] >= self.columns / TERMS_OF_SET;
+            for position in self.first.rows.segment(row) {
+                prefetch(&self.first, &self.second, position, self.second.col);
+                prefetch(&self.first, &self.second, position, self.values[1]);
+                let own = self.second.rows.segment(self.first.col[position] as usize);
+                let (factor, columns) = (self.values[0][position], &self.second.col[own.clone()]);
+                if is_long {
+                    set.insert_all(columns, self.columns)
+                } else {
+                    extend(&mut found, columns)
+                }
+                for (column, x) in columns.iter().zip(&self.values[1][own]) {
+                    let sum = &mut sums[*column as usize];
+                    *sum = sum.plus(factor.times(*x));
+                }
+            }
+            if is_long {
+                set.drain_into(&mut found);
+            } else {
+                found.sort_unstable();
+                found.dedup();
+            }
+            let (col, values) = (&mut col[used..used + found.len()], &mut values[used..used + found.len()]);
+            col.copy_from_slice(&found);
+            for (value, column) in values.iter_mut().zip(&found) {
+                *value = std::mem::replace(&mut sums[*column as usize], T::ZERO);
+            }
+            *count = found.len() as i64;
+            used += found.len();
+        }
+        used
+    }
+}
+
+/// Appends a list to another.
+fn extend(list: &mut Vec<i64>, more: &[i64]) {
+    more.iter().for_each(|column| scratch::push(list, *column));
+}
 
 /// Pointers and columns, in ascending order, of the product of two patterns, of which the second has `columns` columns.
 pub fn csr_matmul_pattern(
@@ -138,7 +338,7 @@ struct ColumnSet {
 }
 
 impl ColumnSet {
-    #[inline]
+    #[inline(always)]
     fn insert_all(&mut self, list: &[i64], columns: usize) {
         if self.words.is_empty() {
             self.words = scratch::filled(0, columns.div_ceil(64));
@@ -152,6 +352,7 @@ impl ColumnSet {
     }
 
     /// Appends all columns and removes them from the set.
+    #[inline(always)]
     fn drain_into(&mut self, list: &mut Vec<i64>) {
         for (at, used) in self.is_word_used.iter_mut().enumerate() {
             while *used != 0 {
@@ -159,7 +360,7 @@ impl ColumnSet {
                 *used &= *used - 1;
                 let mut bits = std::mem::take(&mut self.words[word]);
                 while bits != 0 {
-                    list.push((word * 64) as i64 + i64::from(bits.trailing_zeros()));
+                    scratch::push(list, (word * 64) as i64 + i64::from(bits.trailing_zeros()));
                     bits &= bits - 1;
                 }
             }
@@ -195,18 +396,13 @@ pub fn csr_matmul_values(
     let list = |list: &Tensor| indices(NAME, "indices", list);
     let (crow1, col1, crow2, col2) = (list(crow1)?, list(col1)?, list(crow2)?, list(col2)?);
     let (crow, col) = (list(crow)?, list(col)?);
+    check_factors(NAME, [&col1, values1], [&col2, values2], &crow2)?;
     ensure!(
-        values1.sizes() == col1.sizes()
-            && values2.sizes() == col2.sizes()
-            && values1.dtype() == values2.dtype()
-            && crow.numel() == crow1.numel()
-            && crow2.numel() > 0,
-        Shape(NAME, "values2"),
-        "expected values of one type for {} and {} columns but got {} and {}",
-        col1.numel(),
-        col2.numel(),
-        values1.signature(),
-        values2.signature()
+        crow.numel() == crow1.numel(),
+        Shape(NAME, "crow"),
+        "expected pointers of {} rows but got {}",
+        crow1.numel() - 1,
+        crow.numel()
     );
     if values1.device().is_meta() {
         return TensorSpec::like(values1, col.sizes()).allocate(NAME);

@@ -1,16 +1,15 @@
 //! Products of a matrix in compressed rows and a dense one, and products of dense matrices at the positions of a pattern.
 
-use super::arguments::{Pattern, Pointers, SumElement, check_bounds, contiguous, indices, sum_type};
-use super::segments::{Terms, WORK, sum_segments, total};
+use super::arguments::{
+    Pattern, Pointers, SumElement, check_bounds, contiguous, indices, prefetch_elements, sum_type,
+};
+use super::segments::{Terms, WORK, sum_segments};
 use crate::native::guarded_slices::{fill_chunks, with_slices};
 use crate::structured::TensorSpec;
-use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ensure};
 use std::ops::Range;
 
-/// Partial sums of an inner product, which are in vectors.
-const LANES: usize = 32;
 /// How many positions ahead rows are prefetched.
 const AHEAD: usize = 8;
 
@@ -124,49 +123,22 @@ pub fn csr_sampled_mm(crow: &Tensor, col: &Tensor, mat1: &Tensor, mat2: &Tensor)
 
 fn sample<T: SumElement>(pattern: &Pattern<'_>, [a, b]: [&[T]; 2], width: usize, out: &mut [T]) {
     fill_chunks(out, 1, WORK / width.max(1), |range, part| {
-        with_processor_vectors(
+        let (mut row, mut positions) = (pattern.rows.segment_of(range.start), range);
+        T::inner_products(
             #[inline(always)]
             || {
-                let mut row = pattern.rows.segment_of(range.start);
-                for (to, position) in part.iter_mut().zip(range) {
-                    while pattern.rows.segment(row).end <= position {
-                        row += 1;
-                    }
-                    prefetch_row(b, pattern.col.get(position + AHEAD), width);
-                    let column = pattern.col[position] as usize;
-                    *to = dot(&a[row * width..(row + 1) * width], &b[column * width..(column + 1) * width]);
+                let position = positions.next().unwrap_or_default();
+                while pattern.rows.segment(row).end <= position {
+                    row += 1;
                 }
+                if let Some(later) = pattern.col.get(position + AHEAD) {
+                    prefetch_elements(b, *later as usize * width, width);
+                }
+                (row, pattern.col[position] as usize)
             },
+            [a, b],
+            width,
+            part,
         );
     });
-}
-
-#[inline(always)]
-fn prefetch_row<T>(matrix: &[T], row: Option<&i64>, width: usize) {
-    let Some(row) = row else { return };
-    let address = matrix.as_ptr().wrapping_add(*row as usize * width).cast::<u8>();
-    // The hardware prefetcher foresees the rest of a long row.
-    for byte in (0..(width * size_of::<T>()).min(512)).step_by(64) {
-        prefetch_cache_line(address.wrapping_add(byte));
-    }
-}
-
-/// The inner product, in partial sums whose order depends on the length alone.
-#[inline(always)]
-fn dot<T: SumElement>(a: &[T], b: &[T]) -> T {
-    let mut sums = [T::ZERO; LANES];
-    for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
-        match (<&[T; LANES]>::try_from(a), <&[T; LANES]>::try_from(b)) {
-            (Ok(a), Ok(b)) => add_products(&mut sums, a, b),
-            _ => add_products(&mut sums[..a.len()], a, b),
-        }
-    }
-    total(sums)
-}
-
-#[inline(always)]
-fn add_products<T: SumElement>(sums: &mut [T], a: &[T], b: &[T]) {
-    for ((sum, x), y) in sums.iter_mut().zip(a).zip(b) {
-        *sum = sum.plus(x.times(*y));
-    }
 }

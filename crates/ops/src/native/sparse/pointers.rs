@@ -127,10 +127,7 @@ pub fn csr_select_rows(crow: &Tensor, index: &Tensor, count: i64) -> Result<(Ten
     let (crow, index) = (indices(NAME, "crow", crow)?, indices(NAME, "index", index)?);
     let pointers = TensorSpec::like(&index, &[index.numel() + 1]).allocate(NAME)?;
     let (firsts, total) = with_slices(NAME, &[&crow, &index], &[&pointers], |s| {
-        let (rows, index) = (s.read::<i64>(0)?, s.read::<i64>(1)?);
-        check_bounds(NAME, "index", index, rows.len() as i64 - 1)?;
-        let firsts = fallible::collect(index.iter().map(|row| rows[*row as usize]))?;
-        Ok((firsts, selected_pointers(NAME, rows, index, count, s.write(0)?)?))
+        selected_pointers(NAME, s.read(0)?, s.read(1)?, count, s.write(0)?)
     })?;
     let positions = TensorSpec::like(&index, &[total]).allocate(NAME)?;
     with_slices(NAME, &[&pointers], &[&positions], |s| {
@@ -150,10 +147,17 @@ pub fn csr_select_rows(crow: &Tensor, index: &Tensor, count: i64) -> Result<(Ten
     Ok((pointers, positions))
 }
 
-/// Where the elements of each selected row begin in the result; returns how many there are. Only pointers of selected rows are read, so
-/// that the work is that of these rows.
-fn selected_pointers(name: &str, rows: &[i64], index: &[i64], count: i64, out: &mut [i64]) -> Result<i64> {
-    let mut total = 0i64;
+/// Writes where the elements of each selected row begin in the result; returns where they begin in the pattern, which has `count`
+/// elements, and how many there are. Only pointers of selected rows are read, so that the work is that of these rows.
+pub(super) fn selected_pointers(
+    name: &str,
+    rows: &[i64],
+    index: &[i64],
+    count: i64,
+    out: &mut [i64],
+) -> Result<(Vec<i64>, i64)> {
+    check_bounds(name, "index", index, rows.len() as i64 - 1)?;
+    let (mut firsts, mut total) = (fallible::with_capacity(index.len())?, 0i64);
     let (starts, end) = out.split_at_mut(index.len());
     for (to, row) in starts.iter_mut().zip(index) {
         let (start, next) = (rows[*row as usize], rows[*row as usize + 1]);
@@ -167,7 +171,8 @@ fn selected_pointers(name: &str, rows: &[i64], index: &[i64], count: i64, out: &
             bail!(Overflow(name, "index"), "the selected rows have more than 2^63 elements")
         };
         total = sum;
+        firsts.push(start);
     }
     end.fill(total);
-    Ok(total)
+    Ok((firsts, total))
 }

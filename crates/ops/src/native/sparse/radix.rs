@@ -3,8 +3,10 @@
 //! A key and its position are one number, the position in the lower bits, so that a pass of the sort moves 8 bytes for each. The first pass
 //! splits many keys by their highest bits; threads sort the parts, which then fit their caches.
 
+use crate::native::guarded_slices::fill;
 use crate::parallel::for_each_task;
 use crate::scratch;
+use crate::vectorized::with_processor_vectors;
 use flambeau_core::Result;
 
 /// Bits of a key by which each pass sorts.
@@ -80,8 +82,12 @@ fn visit<T: Item>(
 }
 
 fn sorted<T: Item>(keys: &[i64], position_bits: u32, key_bits: u32) -> Vec<T> {
-    let mut items =
-        scratch::collect(keys.iter().enumerate().map(|(at, key)| T::new(*key as u64, at, position_bits)));
+    let mut items = scratch::filled(T::ZERO, keys.len());
+    fill(&mut items, 1, |range, items| {
+        for ((item, key), at) in items.iter_mut().zip(&keys[range.clone()]).zip(range) {
+            *item = T::new(*key as u64, at, position_bits);
+        }
+    });
     let mut other = scratch::filled(T::ZERO, items.len());
     let bits = (position_bits, position_bits + key_bits);
     if items.len() <= SMALL || key_bits <= FIRST_DIGIT {
@@ -131,14 +137,19 @@ fn distribute<T: Item>(from: &[T], to: &mut [T], shift: u32, bits: u32) -> [usiz
     let mut counts = [0usize; 1 << DIGIT];
     from.iter().for_each(|item| counts[item.digit(shift, mask)] += 1);
     let (mut next, mut start) = ([0usize; 1 << DIGIT], 0);
-    for (next, count) in next.iter_mut().zip(&counts) {
+    for (next, count) in next.iter_mut().zip(&counts[..1 << bits]) {
         *next = start;
         start += count;
     }
-    for item in from {
-        let next = &mut next[item.digit(shift, mask)];
-        to[*next] = *item;
-        *next += 1;
-    }
+    with_processor_vectors(
+        #[inline(always)]
+        || {
+            for item in from {
+                let next = &mut next[item.digit(shift, mask)];
+                to[*next] = *item;
+                *next += 1;
+            }
+        },
+    );
     counts
 }

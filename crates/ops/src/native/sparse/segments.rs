@@ -16,8 +16,6 @@ const PIECE: usize = 4096;
 pub(super) const WORK: usize = 1 << 16;
 /// How many positions ahead rows are prefetched. Their addresses are random, which the hardware prefetcher does not foresee.
 const AHEAD: usize = 8;
-/// Partial sums of terms that are numbers.
-const LANES: usize = 16;
 /// Terms that are computed before they are summed, in L1.
 const TILE: usize = 512;
 const CACHE_LINE: usize = 64;
@@ -94,13 +92,14 @@ fn sum_pieces<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, ou
 #[inline(always)]
 fn sum_piece<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, out: &mut [T]) -> Option<()> {
     let [sum] = out else { return sum_rows(positions, terms, out) };
-    let mut tile = [T::ZERO; TILE + LANES];
+    let mut tile = [T::ZERO; TILE];
     *sum = T::ZERO;
     for start in positions.clone().step_by(TILE) {
         let part = start..(start + TILE).min(positions.end);
-        let count = part.len();
+        let (count, mut of_tile) = (part.len(), [T::ZERO]);
         write_terms(part, terms, &mut tile)?;
-        *sum = sum.plus(sum_lanes(&tile, count));
+        T::segment_sums(|| 0..count, &tile, &mut of_tile);
+        *sum = sum.plus(of_tile[0]);
     }
     Some(())
 }
@@ -115,7 +114,7 @@ fn numbers<T: SumElement, S: Terms<T>>(
     out: &mut [T],
 ) -> Option<()> {
     let (first, mut at) = (segments.start, segments.start);
-    let mut tile = [T::ZERO; TILE + LANES];
+    let mut tile = [T::ZERO; TILE];
     while at < segments.end {
         let (start, mut last) = (pointers.segment(at).start, at);
         while last < segments.end && pointers.segment(last).end - start <= TILE {
@@ -129,9 +128,20 @@ fn numbers<T: SumElement, S: Terms<T>>(
             continue;
         }
         write_terms(start..pointers.segment(last - 1).end, terms, &mut tile)?;
-        for segment in at..last {
-            let positions = pointers.segment(segment);
-            out[segment - first] = sum_lanes(&tile[positions.start - start..], positions.len());
+        let sums = &mut out[at - first..last - first];
+        let mut segments = at..last;
+        if (at..last).all(|segment| pointers.segment(segment).len() == 1) {
+            sums.copy_from_slice(&tile[..sums.len()]);
+        } else {
+            T::segment_sums(
+                #[inline(always)]
+                || {
+                    let positions = pointers.segment(segments.next().unwrap_or_default());
+                    positions.start - start..positions.end - start
+                },
+                &tile,
+                sums,
+            );
         }
         at = last;
     }
@@ -146,40 +156,6 @@ fn write_terms<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, t
         *to = weight.map_or(x, |weight| weight.times(x));
     }
     Some(())
-}
-
-/// The sum of the first `count` terms, after which at least [`LANES`] more can be read.
-#[inline(always)]
-fn sum_lanes<T: SumElement>(terms: &[T], count: usize) -> T {
-    match count {
-        0 => return T::ZERO,
-        1 => return terms[0],
-        2 => return terms[0].plus(terms[1]),
-        _ => {}
-    }
-    let (mut sums, mut at) = ([T::ZERO; LANES], 0);
-    while at + LANES <= count {
-        sums.iter_mut().zip(&terms[at..at + LANES]).for_each(|(sum, x)| *sum = sum.plus(*x));
-        at += LANES;
-    }
-    let left = (count - at) as u32;
-    for ((sum, x), lane) in sums.iter_mut().zip(&terms[at..at + LANES]).zip(0..) {
-        *sum = sum.plus(if lane < left { *x } else { T::ZERO });
-    }
-    total(sums)
-}
-
-/// The sum of all lanes, pairwise.
-#[inline(always)]
-pub(super) fn total<T: SumElement, const N: usize>(mut sums: [T; N]) -> T {
-    let mut half = N / 2;
-    while half > 0 {
-        for lane in 0..half {
-            sums[lane] = sums[lane].plus(sums[lane + half]);
-        }
-        half /= 2;
-    }
-    sums[0]
 }
 
 /// Segments whose terms are rows.

@@ -1,16 +1,18 @@
 //! A step of Adam for the rows of a parameter that a sparse gradient has.
 
-use super::arguments::{check_bounds, contiguous, indices, parts, ranges};
+use super::arguments::{check_bounds, contiguous, indices, parts, prefetch_elements, ranges};
 use super::segments::WORK;
 use crate::native::guarded_slices::with_slices;
 use crate::parallel::for_each_task;
-use crate::snapshot::Snapshot;
 use crate::structured::ensure_written_once;
 use crate::vectorized::{FloatElement, with_processor_vectors};
 use crate::{Tensor, dispatch_all_types, ops};
 use bytemuck::Pod;
 use flambeau_core::{Device, MemoryFormat, Result, ensure, shape};
 use std::ops::{Add, Div, Mul, Range, Sub};
+
+/// How many rows ahead their elements are prefetched.
+const AHEAD: usize = 4;
 
 /// Changes the rows of `self_` and of its means that `rows` names, in ascending order, by their gradient `grad`. Only these are accessed.
 #[expect(clippy::too_many_arguments, reason = "the state and the options of an optimizer")]
@@ -28,11 +30,6 @@ pub fn sparse_adam_(
     step: f64,
 ) -> Result<()> {
     const NAME: &str = "_sparse_adam_";
-    if [self_, exp_avg, exp_avg_sq, rows, grad].iter().any(|tensor| tensor.was_resized()) {
-        let [param, mean, square] = [self_, exp_avg, exp_avg_sq].map(Snapshot::snapshot);
-        let (rows, grad) = (rows.snapshot(), grad.snapshot());
-        return sparse_adam_(&param, &mean, &square, &rows, &grad, lr, beta1, beta2, eps, weight_decay, step);
-    }
     let rows = indices(NAME, "rows", rows)?;
     for (argument, tensor) in [("self", self_), ("exp_avg", exp_avg), ("exp_avg_sq", exp_avg_sq)] {
         ensure!(
@@ -59,16 +56,8 @@ pub fn sparse_adam_(
     if self_.device().is_meta() {
         return Ok(());
     }
-    if !tensors.iter().all(|tensor| tensor.device().is_cpu() && tensor.is_contiguous()) {
-        let copy = |tensor: &Tensor| {
-            let format = Some(MemoryFormat::Contiguous);
-            ops::to_dtype_layout(tensor, None, None, Some(Device::CPU), None, false, true, format)
-        };
-        let (params, means, squares) = (copy(self_)?, copy(exp_avg)?, copy(exp_avg_sq)?);
-        let (rows, grad) = (copy(&rows)?, copy(grad)?);
-        sparse_adam_(&params, &means, &squares, &rows, &grad, lr, beta1, beta2, eps, weight_decay, step)?;
-        let copies = [params, means, squares];
-        return tensors.iter().zip(&copies).try_for_each(|(tensor, copy)| ops::copy_(tensor, copy, false));
+    if !tensors.iter().all(|tensor| tensor.is_contiguous()) {
+        return by_copies(self_, exp_avg, exp_avg_sq, &rows, grad, lr, beta1, beta2, eps, weight_decay, step);
     }
     let (grad, width) = (contiguous(grad, grad.dtype())?, shape::numel(&self_.sizes()[1..])? as usize);
     let factors = [
@@ -90,6 +79,33 @@ pub fn sparse_adam_(
             Ok(())
         })
     })
+}
+
+/// [`sparse_adam_`] of tensors that are on another device or not contiguous, by copies that are written back.
+#[expect(clippy::too_many_arguments, reason = "the state and the options of an optimizer")]
+pub fn by_copies(
+    self_: &Tensor,
+    exp_avg: &Tensor,
+    exp_avg_sq: &Tensor,
+    rows: &Tensor,
+    grad: &Tensor,
+    lr: f64,
+    beta1: f64,
+    beta2: f64,
+    eps: f64,
+    weight_decay: f64,
+    step: f64,
+) -> Result<()> {
+    let copy = |tensor: &Tensor| {
+        let format = Some(MemoryFormat::Contiguous);
+        ops::to_dtype_layout(tensor, None, None, Some(Device::CPU), None, false, true, format)
+    };
+    let written = [self_, exp_avg, exp_avg_sq];
+    let copies = [copy(self_)?, copy(exp_avg)?, copy(exp_avg_sq)?];
+    let [params, means, squares] = &copies;
+    let (rows, grad) = (copy(rows)?, copy(grad)?);
+    ops::_sparse_adam_(params, means, squares, &rows, &grad, lr, beta1, beta2, eps, weight_decay, step)?;
+    written.iter().zip(&copies).try_for_each(|(tensor, copy)| ops::copy_(tensor, copy, false))
 }
 
 fn check_rows(name: &str, rows: &[i64], count: i64) -> Result<()> {
@@ -153,6 +169,12 @@ where
                     for (at, grad) in
                         range.clone().zip(grad[range.start * self.width..].chunks_exact(self.width))
                     {
+                        if let Some(later) = rows.get(at + AHEAD) {
+                            let later = (*later as usize - row(range.start)) * self.width;
+                            for list in [&*params, &*means, &*squares] {
+                                prefetch_elements(list, later, self.width);
+                            }
+                        }
                         let start = (rows[at] as usize - row(range.start)) * self.width;
                         let own = start..start + self.width;
                         self.row(

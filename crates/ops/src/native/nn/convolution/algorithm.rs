@@ -1,6 +1,7 @@
 //! The choice of an algorithm, by sizes and dtype alone, and the entry points that run it on tensors.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
+use super::by_group::{ForwardOfGroup, direct_group, forward_by_group, weight_by_group};
 use super::params::Conv;
 use super::unfold::{Accumulate, Images};
 use super::weights::Weights;
@@ -57,11 +58,13 @@ enum ConvAlgorithm {
     Im2col,
 }
 
+/// The algorithm for the output. Direct and Winograd's convolutions are of one group: several are computed one by one.
 fn forward_algorithm(conv: &Conv, dtype: ScalarType) -> ConvAlgorithm {
+    let group = conv.of_group();
     match [ScalarType::F32, ScalarType::F64].contains(&dtype) {
         true if depthwise::suits(conv) => ConvAlgorithm::Depthwise,
-        true if direct::suits(conv) => ConvAlgorithm::Direct,
-        true if winograd::suits(conv) => ConvAlgorithm::Winograd,
+        true if direct::suits(&group) => ConvAlgorithm::Direct,
+        true if winograd::suits(&group) => ConvAlgorithm::Winograd,
         _ => ConvAlgorithm::Im2col,
     }
 }
@@ -86,10 +89,11 @@ pub(super) fn forward(conv: &Conv, x: &Tensor, w: &Tensor, bias: Option<&Tensor>
 
 /// The algorithm for the weight gradient.
 fn weight_gradient_algorithm(conv: &Conv) -> ConvAlgorithm {
+    let group = conv.of_group();
     match () {
         () if depthwise::suits(conv) => ConvAlgorithm::Depthwise,
-        () if direct::suits_weights(conv) => ConvAlgorithm::Direct,
-        () if winograd::suits(conv) => ConvAlgorithm::Winograd,
+        () if direct::suits_weights(&group) => ConvAlgorithm::Direct,
+        () if winograd::suits(&group) => ConvAlgorithm::Winograd,
         () => ConvAlgorithm::Im2col,
     }
 }
@@ -109,7 +113,9 @@ unsafe fn direct_forward<T: Element>(
     for<'c> direct::ForwardBlock<'c, T>: EveryIsa,
 {
     // SAFETY: by this function's condition.
-    unsafe { direct::forward(conv, x, Weights::new(conv, w), bias, y) }
+    unsafe {
+        forward_by_group(conv, x, (conv, Weights::new(conv, w)), bias, y, direct_group);
+    }
 }
 
 /// The output by Winograd's algorithm, or by a matrix product if that result is not finite: its sums may overflow where a
@@ -130,7 +136,7 @@ unsafe fn winograd_forward<T: GemmElement + Element>(
 {
     // SAFETY: by this function's condition.
     unsafe {
-        if !winograd::forward(conv, x, Weights::new(conv, w), bias, y) {
+        if !forward_by_group(conv, x, (conv, Weights::new(conv, w)), bias, y, winograd::forward) {
             im2col_gemm::forward(conv, x, w, bias, y);
         }
     }
@@ -249,11 +255,8 @@ where
         let weights = Weights::flipped(conv, SendPtr(guarded.ptr(w.strided_view()).cast::<T>()));
         // SAFETY: the guards are held; sizes were checked; `gx` is fresh and `w` is contiguous.
         unsafe {
-            if is_direct {
-                direct::forward(back, images(guarded, gy), weights, None, images(guarded, gx));
-                return Ok(true);
-            }
-            Ok(winograd::forward(back, images(guarded, gy), weights, None, images(guarded, gx)))
+            let run: ForwardOfGroup<T> = if is_direct { direct_group } else { winograd::forward };
+            Ok(forward_by_group(back, images(guarded, gy), (conv, weights), None, images(guarded, gx), run))
         }
     })
 }
@@ -299,7 +302,7 @@ pub(super) fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64
             })?
         }
         ConvAlgorithm::Direct => dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
-            weight_gradient_with::<T>(conv, gy, x, &partial, direct::weight)
+            weight_gradient_with::<T>(conv, gy, x, &partial, direct_weight)
         })?,
         ConvAlgorithm::Winograd => {
             dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
@@ -311,6 +314,25 @@ pub(super) fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64
         })?,
     }
     view::select(&partial, 0, 0)
+}
+
+/// The weight gradient by [`direct`].
+///
+/// # Safety
+/// - As [`gradient::weight`].
+unsafe fn direct_weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, partial: SendPtr<T>)
+where
+    T: GemmElement + Element + Add<Output = T>,
+    for<'c> padded_tile::Fill<'c, T>: EveryIsa,
+    for<'c> direct::WeightGradient<'c, T>: EveryIsa,
+{
+    // SAFETY: by this function's condition; groups write different weights.
+    unsafe {
+        weight_by_group(conv, gy, x, partial, |group, gy, x, to| {
+            direct::weight(group, gy, x, to);
+            true
+        });
+    }
 }
 
 /// The weight gradient by Winograd's algorithm, or by a matrix product if that result is not finite.
@@ -326,7 +348,7 @@ where
 {
     // SAFETY: by this function's condition.
     unsafe {
-        if !winograd::weight(conv, gy, x, partial) {
+        if !weight_by_group(conv, gy, x, partial, |group, gy, x, to| winograd::weight(group, gy, x, to)) {
             gradient::weight(conv, gy, x, partial);
         }
     }

@@ -349,6 +349,16 @@ impl Conv {
         }
     }
 
+    /// The convolution of one group.
+    pub(super) fn of_group(&self) -> Self {
+        Self { groups: 1, ..*self }
+    }
+
+    /// Multiply-adds of one group.
+    pub(super) fn work_of_group(&self) -> usize {
+        self.images.saturating_mul(self.filters).saturating_mul(self.depth()).saturating_mul(self.pixels())
+    }
+
     /// Pixels of one output channel.
     pub(super) fn pixels(&self) -> usize {
         self.output.iter().product()

@@ -25,6 +25,12 @@ impl<T: Copy> Weights<T> {
         Weights { ptr, strides: [conv.kernel_numel(), conv.depth()], flipped: true }
     }
 
+    /// The weights of one group of `conv`, the convolution whose weights these are, flipped or not.
+    pub(super) fn of_group(&self, conv: &Conv, group: usize) -> Self {
+        let first = group * conv.filters * conv.depth();
+        Weights { ptr: SendPtr(self.ptr.at().wrapping_add(first)), ..*self }
+    }
+
     /// One weight.
     ///
     /// # Safety
