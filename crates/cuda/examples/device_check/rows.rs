@@ -237,8 +237,14 @@ impl Report {
         if *worst > 0.0 {
             println!("{what}: the largest difference is {worst:.2} of what is allowed");
         }
-        println!("{what}: {} rows have cases without a kernel", missing.len());
-        missing.iter().for_each(|(name, message)| println!("  missing {name}: {message:.160}"));
+        // A message begins with the operator that has no kernel.
+        let mut operators: BTreeMap<&str, usize> = BTreeMap::new();
+        for message in missing.values() {
+            *operators.entry(message.split(':').next().unwrap_or_default()).or_default() += 1;
+        }
+        let operators: Vec<String> =
+            operators.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        println!("{what}: {} rows have cases without a kernel: {}", missing.len(), operators.join(", "));
         faulty
             .iter()
             .for_each(|(name, (count, message))| println!("  FAULT {name} ({count}): {message:.300}"));
@@ -348,8 +354,8 @@ pub(super) fn unlisted(missing: &BTreeMap<&'static str, String>, is_whole: bool)
         println!("{} exceptions: {}", names.len(), names.join(", "));
     }
     let mut faults = usize::from(exceptions.len() > MAX_EXCEPTIONS);
-    for (name, _) in missing.iter().filter(|row| !is_listed(row)) {
-        println!("  FAULT {name} has no kernel, and is no exception");
+    for (name, message) in missing.iter().filter(|row| !is_listed(row)) {
+        println!("  FAULT {name} has no kernel, and is no exception: {message:.160}");
         faults += 1;
     }
     for name in exceptions.into_iter().filter(|_| is_whole) {
