@@ -14,6 +14,9 @@ const OUT: &str = ", Tensor(a!) ";
 /// The same of a list.
 pub const OUT_LIST: &str = ", Tensor(a!)[] ";
 
+/// Views whose in-place form changes the shape: they have rows of their own.
+pub const RESHAPED_IN_PLACE: &[&str] = &["squeeze", "unsqueeze", "t", "transpose", "as_strided"];
+
 /// The arguments of a schema up to `out=`, without annotations: what variants have in common.
 fn arguments(schema: &str) -> String {
     let open = schema.find('(').unwrap_or(0);

@@ -8,14 +8,11 @@ use flambeau_tests::call::{operator, outcome, tensor, values};
 use flambeau_tests::compare::bit_difference;
 use flambeau_tests::op_db;
 use flambeau_tests::operator_variants::{
-    OUT_LIST, base, in_place_of, index_of_options, out_of, without_options,
+    OUT_LIST, RESHAPED_IN_PLACE, base, in_place_of, index_of_options, out_of, without_options,
 };
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Check, Row};
 use std::collections::HashSet;
-
-/// Views whose in-place form changes the shape: they have rows of their own.
-const RESHAPED_IN_PLACE: &[&str] = &["squeeze", "unsqueeze", "t", "transpose", "as_strided"];
 
 fn meta(value: &Value) -> Value {
     let to_meta = |t: &Tensor| _to_copy(t, None, None, Some(Device::META), None, false, None).unwrap();

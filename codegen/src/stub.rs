@@ -29,18 +29,19 @@ impl Stub<'_> {
         self != Stub::Composite
     }
 
-    /// The key of its kernel.
-    pub fn dispatch_key(self) -> &'static str {
+    /// The keys of its kernel: the loops of formulas are those of GPUs too.
+    pub fn dispatch_keys(self) -> &'static str {
         match self {
             Stub::Composite => "CompositeImplicitAutograd",
             Stub::CompositeExplicit => "CompositeExplicitAutograd",
-            Stub::Pointwise(_) | Stub::Reduction { .. } | Stub::Structured => "CPU",
+            Stub::Pointwise(_) => "CPU, CUDA",
+            Stub::Reduction { .. } | Stub::Structured => "CPU",
         }
     }
 
     /// Whether one meta function and one kernel serve all its variants.
     pub fn is_structured(self) -> bool {
-        self.dispatch_key() == "CPU"
+        !matches!(self, Stub::Composite | Stub::CompositeExplicit)
     }
 }
 

@@ -5,7 +5,7 @@ use flambeau_core::{DeviceType, Result, Scalar, ScalarType, Storage, bail, error
 use flambeau_ops::Tensor;
 use flambeau_ops::loops::device::{DeviceLoops, LoopsOf};
 use flambeau_ops::tensor_iterator::{Operand, TensorIterator};
-use flambeau_ops::vectorized::traced::{Node, Tape, TracedType};
+use flambeau_ops::vectorized::traced::{Tape, TracedType};
 use std::cell::RefCell;
 
 /// An operand of a loop.
@@ -68,29 +68,15 @@ impl DeviceLoops for MetaLoops {
     }
 
     fn select(&self, iter: &TensorIterator<'_>) -> Result<()> {
-        let tape = tape_of(&[TracedType::Mask, TracedType::Element, TracedType::Element], Some("select"));
+        let kinds = [TracedType::Mask, TracedType::Element, TracedType::Element];
+        let tape = Tape::of(Some("select"), &kinds, &[]);
         record(iter, tape, iter.common_dtype(), iter.common_dtype())
     }
 
     fn copy(&self, iter: &TensorIterator<'_>) -> Result<()> {
         let to = iter.operands().first().map_or(ScalarType::F32, Operand::dtype);
-        record(iter, tape_of(&[TracedType::Element], None), to, to)
+        record(iter, Tape::of(None, &[TracedType::Element], &[]), to, to)
     }
-}
-
-/// The tape of one operation on inputs of these kinds, or of the input itself.
-fn tape_of(kinds: &[TracedType], operation: Option<&'static str>) -> Tape {
-    let mut tape = Tape::default();
-    for (i, kind) in kinds.iter().enumerate() {
-        tape.nodes.push(Node { name: "input", args: [0; 3], count: 0, kind: *kind, payload: i as u64 });
-    }
-    if let Some(name) = operation {
-        let count = kinds.len() as u8;
-        tape.nodes.push(Node { name, args: [0, 1, 2], count, kind: TracedType::Element, payload: 0 });
-    }
-    tape.inputs = kinds.len() as u64;
-    tape.output = Some((tape.nodes.len() - 1) as u16);
-    tape
 }
 
 fn record(iter: &TensorIterator<'_>, tape: Tape, computing: ScalarType, output: ScalarType) -> Result<()> {

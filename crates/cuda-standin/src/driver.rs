@@ -1,6 +1,7 @@
 //! The C functions of the driver, by the names under which `cuda.h` has them.
 #![expect(unsafe_code, reason = "the functions of a C interface take addresses")]
 
+mod blas;
 mod host;
 #[cfg(test)]
 mod tests;
@@ -637,7 +638,7 @@ unsafe extern "C" fn flambeau_standin_fail_at(name: *const c_char, number: c_uin
 }
 
 /// How often a function was called since `flambeau_standin_fail_at` was called last; of a name that is empty, all live allocations of all
-/// devices, and pinned memory.
+/// devices, pinned memory, streams, events and modules.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn flambeau_standin_count(name: *const c_char) -> u64 {
     // SAFETY: as above.
@@ -646,7 +647,7 @@ unsafe extern "C" fn flambeau_standin_count(name: *const c_char) -> u64 {
             let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
             let count = |state: &State| {
                 let of_devices = state.devices.iter().map(|device| device.memory.count());
-                of_devices.sum::<usize>() + state.pinned.len()
+                of_devices.sum::<usize>() + state.pinned.len() + state.objects()
             };
             state.as_ref().map_or(0, count) as u64
         }

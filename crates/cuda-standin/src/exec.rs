@@ -33,8 +33,6 @@ pub(crate) struct Launch {
 /// The limits of a device.
 pub(crate) const MAX_THREADS: u32 = 1024;
 pub(crate) const MAX_SHARED: u32 = 227 << 10;
-/// Instructions of a warp after which a launch is taken to run forever.
-const MAX_STEPS: u64 = 1 << 32;
 
 impl Launch {
     pub(crate) fn threads(&self) -> u32 {
@@ -78,6 +76,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) order: &'a mut Order,
     /// Whether unordered accesses to shared memory are faults.
     pub(crate) races: bool,
+    /// Instructions of a warp after which a launch is taken to run forever.
+    pub(crate) steps: u64,
     /// Registers of warps of the same program, which are used again.
     pub(crate) files: &'a mut Vec<RegisterFile>,
 }
@@ -97,8 +97,16 @@ pub(crate) fn run(
     let blocks = on.order.permutation(total);
     let spaces =
         Spaces { memory: on.memory, parameters: &launch.parameters, shared: access::Shared::default() };
-    let mut runner =
-        Runner { program, kernel, launch, spaces, order: on.order, races: on.races, files: on.files };
+    let mut runner = Runner {
+        program,
+        kernel,
+        launch,
+        spaces,
+        order: on.order,
+        races: on.races,
+        steps: on.steps,
+        files: on.files,
+    };
     for i in 0..total {
         let index = blocks.at(i);
         let (x, y) = (u64::from(launch.grid[0]), u64::from(launch.grid[1]));
@@ -115,6 +123,7 @@ struct Runner<'a> {
     spaces: Spaces<'a>,
     order: &'a mut Order,
     races: bool,
+    steps: u64,
     files: &'a mut Vec<RegisterFile>,
 }
 

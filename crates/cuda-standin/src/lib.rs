@@ -9,13 +9,15 @@
 //! | `instruction`, `rounding` | the instructions; floating point formats and rounding |
 //! | `exec` | blocks, warps and lanes, and what each family of instructions computes |
 //! | `memory`, `fault` | allocations of a device, and what a kernel does wrong |
-//! | `state`, `driver` | contexts, streams and events; the C functions |
+//! | `state`, `driver` | contexts, streams and events; the C functions, of cuBLAS too |
+//! | `product` | products of matrices as cuBLAS computes them |
 
 mod driver;
 mod exec;
 mod fault;
 mod instruction;
 mod memory;
+mod product;
 mod ptx;
 mod rounding;
 mod settings;

@@ -14,11 +14,13 @@ pub(crate) struct Settings {
     pub(crate) memory: u64,
     /// How many devices there are.
     pub(crate) devices: i32,
+    /// Instructions of a warp after which a launch is taken to run forever.
+    pub(crate) steps: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { seed: 0, races: false, memory: 8 << 30, devices: 2 }
+        Settings { seed: 0, races: false, memory: 8 << 30, devices: 2, steps: 1 << 32 }
     }
 }
 
@@ -35,6 +37,7 @@ impl Settings {
             seed: number("FLAMBEAU_STANDIN_SEED").unwrap_or(default.seed),
             races: number("FLAMBEAU_STANDIN_RACES").map_or(default.races, |value| value != 0),
             memory: number("FLAMBEAU_STANDIN_MEMORY").unwrap_or(default.memory),
+            steps: number("FLAMBEAU_STANDIN_STEPS").unwrap_or(default.steps),
             devices: number("FLAMBEAU_STANDIN_DEVICES")
                 .and_then(|count| i32::try_from(count).ok())
                 .unwrap_or(default.devices),

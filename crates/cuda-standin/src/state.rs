@@ -7,6 +7,7 @@ use crate::exec::{self, Environment, Launch, RegisterFile};
 use crate::fault::{Fault, Status};
 use crate::instruction::Program;
 use crate::memory::Memory;
+use crate::product::Product;
 use crate::ptx;
 use crate::settings::{Order, Settings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -121,6 +122,7 @@ pub(crate) enum Work {
     Free {
         address: u64,
     },
+    Product(Box<Product>),
     Record {
         event: Handle,
         ticket: u64,
@@ -201,6 +203,12 @@ impl State {
     pub(crate) fn device(&mut self, index: usize) -> Answer<&mut Device> {
         let device = self.devices.get_mut(index).ok_or(Status::ERROR_INVALID_DEVICE)?;
         device.fault.map_or(Ok(device), Err)
+    }
+
+    /// How many streams, modules and events there are that the program has not given back.
+    pub(crate) fn objects(&self) -> usize {
+        let events = self.events.values().filter(|event| !event.is_destroyed);
+        self.streams.len() + self.modules.len() + events.count()
     }
 
     // ---- modules
@@ -477,7 +485,8 @@ impl State {
                 let program = &function.module.program;
                 let mut files = function.module.files.lock().unwrap_or_else(PoisonError::into_inner);
                 let order = &mut self.order;
-                let on = Environment { memory, order, races: self.settings.races, files: &mut files };
+                let Settings { races, steps, .. } = self.settings;
+                let on = Environment { memory, order, races, steps, files: &mut files };
                 exec::run(program, &program.kernels[function.kernel], &launch, on)?;
             }
             Work::Write { to, content } => {
@@ -491,6 +500,7 @@ impl State {
                 target.chunks_exact_mut(width).for_each(|element| element.copy_from_slice(value));
             }
             Work::Free { address } => memory.free(address)?,
+            Work::Product(product) => product.run(memory)?,
             Work::Copy { .. } | Work::Record { .. } | Work::Wait { .. } => {}
         }
         Ok(())

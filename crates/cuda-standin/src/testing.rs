@@ -13,6 +13,7 @@ pub struct Simulator {
     memory: Memory,
     order: Order,
     races: bool,
+    steps: u64,
 }
 
 /// A decoded program.
@@ -22,7 +23,13 @@ pub struct Module(Program);
 impl Simulator {
     /// A device: the seed of its order, and whether unordered accesses to shared memory are faults.
     pub fn new(seed: u64, races: bool) -> Self {
-        Simulator { memory: Memory::new(1 << 30, 0), order: Order::new(seed), races }
+        Simulator { memory: Memory::new(1 << 30, 0), order: Order::new(seed), races, steps: 1 << 32 }
+    }
+
+    /// The same device, on which a launch is taken to run forever after so many instructions of a warp.
+    #[must_use]
+    pub fn with_steps(self, steps: u64) -> Self {
+        Simulator { steps, ..self }
     }
 
     /// An allocation that holds these bytes.
@@ -84,7 +91,7 @@ impl Simulator {
         let no_kernel = || Fault::new(Status::ERROR_NOT_FOUND, "a program without kernels");
         let kernel = module.0.kernels.first().ok_or_else(no_kernel)?;
         let (memory, order) = (&mut self.memory, &mut self.order);
-        let on = Environment { memory, order, races: self.races, files: &mut Vec::new() };
+        let on = Environment { memory, order, races: self.races, steps: self.steps, files: &mut Vec::new() };
         exec::run(&module.0, kernel, &launch, on)
     }
 }

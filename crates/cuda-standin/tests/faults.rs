@@ -156,6 +156,27 @@ fn threads_that_end_are_not_waited_for() {
 }
 
 #[test]
+fn a_launch_that_never_ends() {
+    let mut bench = Bench::new(0, false);
+    bench.device = bench.device.with_steps(10_000);
+    let fault = bench.run("LOOP: add.u32 %r1, %r1, 1; bra LOOP;", 1).unwrap_err();
+    assert!(
+        fault.status == Status::ERROR_LAUNCH_TIMEOUT && fault.text.contains("after 10000 instructions"),
+        "{fault}"
+    );
+    // What ends in time is right.
+    assert!(bench.run("st.global.u32 [%d1], %r0;", 32).is_ok());
+}
+
+#[test]
+fn parameters_that_are_too_few() {
+    let mut bench = Bench::new(0, false);
+    let module = bench.device.load(&program("st.global.u32 [%d1], %r0;")).unwrap();
+    let fault = bench.device.launch(&module, 1, 32, &[]).unwrap_err();
+    assert!(fault.text.contains("of 0 bytes of parameters"), "{fault}");
+}
+
+#[test]
 fn a_trap_is_a_fault_with_its_thread() {
     assert_fault(
         "setp.eq.u32 %p0, %r0, 3; @%p0 trap;",

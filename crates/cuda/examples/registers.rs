@@ -1,74 +1,64 @@
-//! Registers and bytes of local memory of the kernels that are not formulas, for several architectures, compared with a table: what grows is a
-//! fault. `registers TABLE` compares, `registers TABLE --write` writes the table anew.
+//! Registers and bytes of local memory of all kernels, for several architectures, compared with a table: what grows is a fault.
+//!
+//! `registers TABLE` compares, `registers TABLE N` every N-th kernel, and `registers TABLE --write` writes the table anew. Hand-written kernels
+//! are compiled in all types that they have, formulas in f32.
+#![allow(unsafe_code, reason = "the formulas are recorded on a device of their own")]
+#![expect(clippy::unwrap_used, reason = "a tool of the tests, which fails by panicking")]
 
-use flambeau::Result;
+#[path = "../tests/recorded/mod.rs"]
+mod recorded;
+#[path = "../tests/register_table/mod.rs"]
+mod register_table;
+
+use flambeau::{Result, ScalarType};
 use flambeau_cuda::testing;
+use register_table::{CAPABILITIES, FORMULA, Resources, growth, hand_written, parsed};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// The compute capabilities of the columns.
-const CAPABILITIES: [(i32, i32); 4] = [(8, 0), (9, 0), (10, 0), (12, 0)];
-
-/// Registers and local bytes for each capability.
-type Resources = Vec<(u32, u32)>;
-
-/// The programs of one type, by a name of one line.
-fn programs() -> impl Iterator<Item = (String, String)> {
-    let is_part = |source: &str| source.contains("typedef float T;") && !source.contains("typedef double R;");
-    let all = testing::programs().into_iter().filter(move |(_, source)| is_part(source));
-    all.map(|(name, source)| {
-        let line = name.replace("typedef float T;", "").replace("#define ", "").replace('\n', " ");
-        (line.split_whitespace().collect::<Vec<_>>().join(" "), source)
-    })
+/// All programs, by names.
+fn programs() -> Vec<(String, String)> {
+    recorded::record(&[ScalarType::F32]);
+    let formulas =
+        recorded::LOOPS.programs().into_iter().map(|(name, source)| (format!("{FORMULA}{name}"), source));
+    hand_written().into_iter().chain(formulas).collect()
 }
 
-fn measured() -> Result<BTreeMap<String, Resources>> {
+fn measured(step: usize) -> Result<BTreeMap<String, Resources>> {
     let mut table = BTreeMap::new();
-    for (name, source) in programs() {
+    for (name, source) in programs().into_iter().step_by(step) {
         let each = CAPABILITIES.iter().map(|capability| testing::resources(&source, *capability));
         table.insert(name, each.collect::<Result<Resources>>()?);
     }
     Ok(table)
 }
 
-/// A line of the table: the name, and `registers/bytes` for each capability.
 fn line(name: &str, resources: &Resources) -> String {
     let columns: Vec<String> =
         resources.iter().map(|(registers, bytes)| format!("{registers}/{bytes}")).collect();
     format!("{name} | {}\n", columns.join(" "))
 }
 
-fn parsed(text: &str) -> BTreeMap<String, Resources> {
-    let column = |text: &str| {
-        let (registers, bytes) = text.split_once('/')?;
-        Some((registers.parse().ok()?, bytes.parse().ok()?))
-    };
-    let row = |line: &str| {
-        let (name, columns) = line.rsplit_once(" | ")?;
-        Some((name.to_owned(), columns.split(' ').map(column).collect::<Option<Resources>>()?))
-    };
-    text.lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
-}
+const HEAD: &str =
+    "# Registers of a thread / bytes of local memory of each kernel, for sm_80 sm_90 sm_100 sm_120.\n";
 
-/// Prints what needs more than the table says, and what the table does not have; returns how many there are.
-fn growth(known: &BTreeMap<String, Resources>, now: &BTreeMap<String, Resources>) -> usize {
-    let mut faults = 0;
-    for (name, resources) in now {
-        let grows = |known: &Resources| {
-            known.iter().zip(resources).any(|(before, after)| after.0 > before.0 || after.1 > before.1)
-        };
-        match known.get(name) {
-            None => println!("  FAULT {name} is not in the table"),
-            Some(known) if grows(known) => println!("  FAULT {name}: {known:?} became {resources:?}"),
-            Some(_) => continue,
-        }
-        faults += 1;
+fn run(path: &str, argument: Option<&str>) -> Result<usize, Box<dyn std::error::Error>> {
+    let step = argument.and_then(|text| text.parse().ok()).unwrap_or(1).max(1);
+    let now = measured(step)?;
+    if argument == Some("--write") {
+        let rows: String = now.iter().map(|(name, resources)| line(name, resources)).collect();
+        std::fs::write(path, HEAD.to_owned() + &rows)?;
+        println!("{} programs for {CAPABILITIES:?} are in the table", now.len());
+        return Ok(0);
     }
-    for name in known.keys().filter(|name| !now.contains_key(*name)) {
-        println!("  FAULT {name} is in the table, but there is no such program");
-        faults += 1;
+    let mut known = parsed(&std::fs::read_to_string(path)?);
+    if step > 1 {
+        known.retain(|name, _| now.contains_key(name));
     }
-    faults
+    let faults = growth(&known, &now);
+    faults.iter().for_each(|fault| println!("  FAULT {fault}"));
+    println!("{} programs for {CAPABILITIES:?}: {} faults", now.len(), faults.len());
+    Ok(faults.len())
 }
 
 fn main() -> ExitCode {
@@ -77,32 +67,12 @@ fn main() -> ExitCode {
         println!("expected the path of the table");
         return ExitCode::FAILURE;
     };
-    let now = match measured() {
-        Ok(now) => now,
+    match run(path, arguments.get(1).map(String::as_str)) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             println!("{error}");
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
         }
-    };
-    if arguments.iter().any(|argument| argument == "--write") {
-        let head = "# Registers of a thread / bytes of local memory, of kernels of float, for sm_80 sm_90 sm_100 sm_120.\n";
-        let rows: String = now.iter().map(|(name, resources)| line(name, resources)).collect();
-        return match std::fs::write(path, head.to_owned() + &rows) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{path}: {error}");
-                ExitCode::FAILURE
-            }
-        };
     }
-    let known = match std::fs::read_to_string(path) {
-        Ok(text) => parsed(&text),
-        Err(error) => {
-            println!("{path}: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let faults = growth(&known, &now);
-    println!("{} programs for {CAPABILITIES:?}: {faults} faults", now.len());
-    if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,22 +1,26 @@
 //! cuBLAS, for products of floating point matrices, where it is installed. `FLAMBEAU_CUDA_BLAS=own` uses this crate's kernel instead.
 //!
-//! With one stream and a workspace of its own for each handle, the same call gives the same bits on the same device and version.
+//! Each stream has a handle with a workspace of its own, of the same size, so that the same call gives the same bits on the same device and
+//! version, in whatever stream it is.
 #![expect(unsafe_code, reason = "calls cuBLAS")]
 
-use crate::driver::DevicePtr;
+use crate::driver::{CUstream, DevicePtr};
 use crate::gpu::Gpu;
 use crate::library::{find, functions};
 use cudarc::cublas::sys::{
     cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasStatus_t, cudaDataType_t,
 };
 use flambeau_core::{Result, ScalarType, bail};
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 functions! {
     cudarc::cublas::sys {
         cublasCreate_v2,
+        cublasDestroy_v2,
         cublasSetStream_v2,
         cublasSetWorkspace_v2,
         cublasGemmStridedBatchedEx,
@@ -37,14 +41,24 @@ fn is_open() -> bool {
     *OPEN.get_or_init(|| !is_refused() && open())
 }
 
-/// The handle of a device; `None` until the first product, and where there is no cuBLAS.
+/// The handles of a device, by the address of their stream; `None` where there is none for it, so that products are computed by the kernel
+/// of this crate.
 #[derive(Default)]
 pub(crate) struct Blas {
-    handle: OnceLock<Option<Mutex<Session>>>,
+    sessions: Mutex<HashMap<usize, Option<SharedSession>>>,
 }
+
+type SharedSession = Arc<Mutex<Session>>;
 
 struct Session {
     handle: cublasHandle_t,
+}
+
+static PRODUCTS: AtomicU64 = AtomicU64::new(0);
+
+/// How many products this process had cuBLAS compute.
+pub fn products_by_cublas() -> u64 {
+    PRODUCTS.load(Ordering::Relaxed)
 }
 
 // SAFETY: a handle may be used by any thread, by one at a time.
@@ -174,38 +188,49 @@ impl Gpu {
         if status != cublasStatus_t::CUBLAS_STATUS_SUCCESS {
             bail!(Device, "cuda: cublasGemmStridedBatchedEx failed with {status:?} ({})", status as u32);
         }
+        PRODUCTS.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
 
-    /// Whether there is cuBLAS for this thread's stream, which is the default one: its workspace is of one stream.
+    /// Whether there is cuBLAS for this thread's stream.
     pub(crate) fn has_blas(&self) -> bool {
-        self.is_in_default_stream() && self.session().is_ok_and(|session| session.is_some())
+        self.session().is_ok_and(|session| session.is_some())
     }
 
-    fn session(&self) -> Result<Option<&Mutex<Session>>> {
+    fn session(&self) -> Result<Option<SharedSession>> {
         if !is_open() {
             return Ok(None);
         }
-        if self.blas.handle.get().is_none() {
-            self.activate()?;
-            let workspace = self.allocate_segment(WORKSPACE)?;
-            // Without a handle products are computed by this crate's kernel.
-            let session = self.open(workspace).map(Mutex::new);
-            let _ = self.blas.handle.set(session);
+        let stream = self.stream();
+        let mut sessions = self.blas.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = sessions.get(&stream.addr()) {
+            return Ok(known.clone());
         }
-        Ok(self.blas.handle.get().and_then(Option::as_ref))
+        self.activate()?;
+        let workspace = self.allocate_segment(WORKSPACE)?;
+        let session = self.open(stream, workspace).map(|session| Arc::new(Mutex::new(session)));
+        sessions.insert(stream.addr(), session.clone());
+        Ok(session)
     }
 
-    fn open(&self, workspace: DevicePtr) -> Option<Session> {
+    fn open(&self, stream: CUstream, workspace: DevicePtr) -> Option<Session> {
         let is_done = |status| status == cublasStatus_t::CUBLAS_STATUS_SUCCESS;
         let mut handle = ptr::null_mut();
         let memory = ptr::without_provenance_mut(workspace as usize);
         // SAFETY: the context is current, the stream exists, and the workspace has so many bytes, as long as the process.
         let opened = unsafe {
             is_done(cublasCreate_v2(&raw mut handle))
-                && is_done(cublasSetStream_v2(handle, self.default_stream.cast()))
+                && is_done(cublasSetStream_v2(handle, stream.cast()))
                 && is_done(cublasSetWorkspace_v2(handle, memory, WORKSPACE))
         };
-        opened.then_some(Session { handle })
+        if opened {
+            return Some(Session { handle });
+        }
+        if !handle.is_null() {
+            // SAFETY: the handle exists, and nobody has it after this.
+            let _ = unsafe { cublasDestroy_v2(handle) };
+        }
+        self.free_segment(workspace);
+        None
     }
 }

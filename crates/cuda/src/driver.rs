@@ -129,19 +129,21 @@ impl Driver {
     }
 }
 
+/// The function that [`elapsed_milliseconds`] calls.
+pub(crate) const ELAPSED_TIME: &str = "cuEventElapsedTime";
+
 /// The milliseconds between two events. The function's name has a suffix from CUDA 12.8 on, but all drivers have the one without.
 ///
 /// # Errors
 /// What the driver reports.
 pub(crate) fn elapsed_milliseconds(driver: Driver, from: CUevent, to: CUevent) -> Result<f32> {
     type Function = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> CUresult;
-    const NAME: &str = "cuEventElapsedTime";
     // SAFETY: the library is present, and its function has this type.
     let function = unsafe { cudarc::driver::sys::culib().get::<Function>(b"cuEventElapsedTime\0") };
-    let function = function.map_err(|_| error!(Device, "cuda: the driver has no function {NAME}"))?;
+    let function = function.map_err(|_| error!(Device, "cuda: the driver has no function {ELAPSED_TIME}"))?;
     let mut milliseconds = 0.0;
     // SAFETY: both events exist, and the function writes one number.
-    driver.check(unsafe { function(&raw mut milliseconds, from, to) }, NAME)?;
+    driver.check(unsafe { function(&raw mut milliseconds, from, to) }, ELAPSED_TIME)?;
     Ok(milliseconds)
 }
 

@@ -9,7 +9,7 @@
 //! | `gpu`, `memory`, `blocks`, `staging`, `pinned`, `fault` | devices: contexts, memory, copies, faults of kernels |
 //! | `streams`, `order` | streams and events, and the order of uses of memory by several streams |
 //! | `print`, `programs`, `launch` | CUDA C++ of formulas; compiled programs; launches |
-//! | `loops` | elementwise loops, which serve all formulas of `flambeau-ops` |
+//! | `loops`, `math` | elementwise loops, which serve all formulas of `flambeau-ops`; their mathematical functions |
 //! | `native`, `fallback` | kernels of other operators; operators without one |
 
 /// The example of the crate's README, which runs as a test.
@@ -27,6 +27,7 @@ mod hooks;
 mod launch;
 mod library;
 mod loops;
+mod math;
 mod memory;
 mod native;
 mod nvrtc;
@@ -43,6 +44,7 @@ pub use hooks::{
     DeviceProperties, current_device, device_count, empty_cache, is_available, memory_stats, properties,
     reset_peak_memory_stats, set_current_device, synchronize,
 };
+pub use math::{Math, math, set_math};
 pub use pinned::{is_pinned, pin_memory};
 pub use programs::compiled_programs;
 pub use streams::{Event, Stream, StreamGuard, current_stream, hand_over, record_stream};

@@ -81,7 +81,7 @@ macro_rules! functions {
     ($($module:ident)::+ { $($function:ident),* $(,)? }) => {
         pub(crate) use $($module)::+::{$($function),*};
 
-        const FUNCTIONS: $crate::library::Functions = $crate::library::Functions {
+        pub(crate) const FUNCTIONS: $crate::library::Functions = $crate::library::Functions {
             is_present: $($module)::+::is_culib_present,
             address: |name| {
                 // SAFETY: the library is present, and nothing is done with the function but to compare its address.

@@ -2,7 +2,8 @@
 
 use crate::gpu::Gpu;
 use crate::launch::{Argument, Arguments, Grid, ceil_div, gpu_of};
-use crate::print::{Input, Layout, MAX_DIMS, Pointwise, Source, function_tape, tape};
+use crate::math;
+use crate::print::{Input, Layout, MAX_DIMS, Pointwise, Source};
 use crate::programs::Function;
 use flambeau_core::storage_guards::DeviceGuards;
 use flambeau_core::{
@@ -72,20 +73,14 @@ fn of_formula(formula: &Tape, input: ScalarType, output: ScalarType) -> Loop<'_>
 }
 
 fn select_loop(iter: &TensorIterator<'_>) -> Loop<'static> {
-    static SELECT: LazyLock<Tape> = LazyLock::new(|| {
-        tape(&[
-            ("input", TracedType::Mask, &[]),
-            ("input", TracedType::Element, &[]),
-            ("input", TracedType::Element, &[]),
-            ("select", TracedType::Element, &[0, 1, 2]),
-        ])
-    });
+    const KINDS: [TracedType; 3] = [TracedType::Mask, TracedType::Element, TracedType::Element];
+    static SELECT: LazyLock<Tape> = LazyLock::new(|| Tape::of(Some("select"), &KINDS, &[]));
     let dtype = iter.common_dtype();
     Loop { formula: &SELECT, computing: dtype, condition: true, is_of_parts: false, output: dtype }
 }
 
 fn copy_loop(iter: &TensorIterator<'_>) -> Loop<'static> {
-    static COPY: LazyLock<Tape> = LazyLock::new(|| tape(&[("input", TracedType::Element, &[])]));
+    static COPY: LazyLock<Tape> = LazyLock::new(|| Tape::of(None, &[TracedType::Element], &[]));
     let from = iter.operands().get(1).map_or(ScalarType::F32, Operand::dtype);
     Loop { formula: &COPY, computing: from, condition: false, is_of_parts: false, output: from }
 }
@@ -127,7 +122,7 @@ fn call(
         "there is no kernel for cuda of its function for {dtype}"
     );
     let inputs = iter.operands().len().saturating_sub(1);
-    let formula = function_tape(function, inputs, numbers);
+    let formula = Tape::of(Some(function), &vec![TracedType::Element; inputs], numbers);
     run(iter, &of_formula(&formula, computing, dtype)).map_err(|error| error.in_operator(iter.name()))
 }
 
@@ -192,9 +187,11 @@ impl<'i> Plan<'i> {
             std::iter::once(target).chain(of_elements.map(|(source, _)| *source)).collect();
         let layout = if is_dense { Layout::Dense } else { layout_of(iter.shape(), &elements)? };
         let strides = StrideTable::new(layout, iter.shape(), &elements);
-        let formula = of.formula;
+        let portable = math::portable(of.formula, of.computing)?;
+        let formula = portable.as_deref().unwrap_or(of.formula);
         let program = Pointwise {
             nodes: formula.nodes.clone(),
+            tables: formula.tables.clone(),
             result: formula.output.ok_or_else(|| error!(Internal, "cuda: a formula has no result"))?,
             imaginary: formula.imaginary,
             is_of_parts: of.is_of_parts,

@@ -1,7 +1,7 @@
 //! Prints the expression of a formula, and the loops around it, as CUDA C++.
 
-use flambeau_core::{Scalar, ScalarType};
-use flambeau_ops::vectorized::traced::{Node, Tape, TracedType};
+use flambeau_core::ScalarType;
+use flambeau_ops::vectorized::traced::{Node, Tape};
 use std::fmt::Write;
 
 /// What every program begins with.
@@ -9,6 +9,9 @@ pub(crate) const PRELUDE: &str = include_str!("kernels/prelude.cu");
 
 /// What a program has after that if its formula calls special functions.
 const SPECIAL: [&str; 2] = [include_str!("kernels/special_tables.cu"), include_str!("kernels/special.cu")];
+
+/// What a program has if its formula has sines of the host.
+const REDUCTION: &str = include_str!("kernels/reduction.cu");
 
 /// What follows where a type is complex.
 const COMPLEX: &str = include_str!("kernels/complex.cu");
@@ -95,6 +98,8 @@ pub(crate) enum Layout {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pointwise {
     pub(crate) nodes: Vec<Node>,
+    /// Tables in which the expression looks values up, as the bits of f64.
+    pub(crate) tables: Vec<[u64; 16]>,
     pub(crate) result: u16,
     /// The node of the imaginary part of a complex result.
     pub(crate) imaginary: Option<u16>,
@@ -120,7 +125,11 @@ impl Pointwise {
         if self.nodes.iter().any(|node| node.name.starts_with("special_")) {
             SPECIAL.iter().for_each(|part| text += part);
         }
+        if has_reduction(&self.nodes) {
+            text += REDUCTION;
+        }
         text += &types;
+        print_tables(&mut text, &self.tables);
         self.print_formula(&mut text);
         match self.layout {
             Layout::Dense => self.print_dense(&mut text),
@@ -293,6 +302,36 @@ pub(crate) fn layout_struct(name: &str, operands: usize, is_32_bit: bool) -> Str
     )
 }
 
+/// Whether an expression has arguments of sines reduced.
+fn has_reduction(nodes: &[Node]) -> bool {
+    nodes.iter().any(|node| node.name.starts_with("reduced_"))
+}
+
+/// The tables of an expression, of elements of the type `C`.
+fn print_tables(text: &mut String, tables: &[[u64; 16]]) {
+    for (i, table) in tables.iter().enumerate() {
+        let values: Vec<String> = table.iter().map(|bits| real(f64::from_bits(*bits))).collect();
+        let _ = writeln!(text, "static __device__ const C TABLE{i}[16] = {{{}}};", values.join(", "));
+    }
+}
+
+/// A function of two numbers of the type `C` that gives two, the results of an expression and its imaginary part, with what it needs; the
+/// types `C` and `B` are defined with it.
+pub(crate) fn pair_function(name: &str, element: &str, tape: &Tape) -> String {
+    let mut text = if has_reduction(&tape.nodes) { REDUCTION.to_owned() } else { String::new() };
+    let _ = writeln!(text, "typedef {element} C;\ntypedef bits_of<C>::type B;");
+    print_tables(&mut text, &tape.tables);
+    let _ = writeln!(text, "INLINE void {name}(C x0, C x1, C* first, C* second) {{");
+    for (i, node) in tape.nodes.iter().enumerate() {
+        let _ = writeln!(text, "    const auto n{i} = {};", expression(node, false));
+    }
+    for (to, node) in [("first", tape.output), ("second", tape.imaginary)] {
+        let _ = writeln!(text, "    *{to} = n{};", node.unwrap_or_default());
+    }
+    text += "}\n";
+    text
+}
+
 /// The expression of a node, where each input is one value or two parts.
 fn expression(node: &Node, is_of_parts: bool) -> String {
     let args: Vec<String> =
@@ -316,6 +355,7 @@ fn expression(node: &Node, is_of_parts: bool) -> String {
         "bits_shl" => format!("B({} << {})", args.join(""), node.payload),
         "bits_shr" => format!("B({} >> {})", args.join(""), node.payload),
         "bits_equal" => format!("({})", args.join(" == ")),
+        "look_up" => format!("TABLE{}[{} & 15]", node.payload, args.join("")),
         name => format!("{}({})", function(name), args.join(", ")),
     }
 }
@@ -375,34 +415,4 @@ fn function(method: &str) -> &str {
         "fmod" => "fmod_of",
         other => other,
     }
-}
-
-/// The tape of a formula that is given by its nodes: the name, the kind and the arguments of each.
-pub(crate) fn tape(nodes: &[(&'static str, TracedType, &[u16])]) -> Tape {
-    let mut tape = Tape::default();
-    for (name, kind, args) in nodes {
-        let mut node = Node { name, args: [0; 3], count: args.len() as u8, kind: *kind, payload: 0 };
-        node.args[..args.len()].copy_from_slice(args);
-        if *name == "input" {
-            node.payload = tape.inputs;
-            tape.inputs += 1;
-        }
-        tape.nodes.push(node);
-    }
-    tape.output = (nodes.len() as u16).checked_sub(1);
-    tape
-}
-
-/// The tape of a call of a function of inputs and numbers.
-pub(crate) fn function_tape(function: &'static str, inputs: usize, numbers: &[Scalar]) -> Tape {
-    let mut nodes = vec![("input", TracedType::Element, [].as_slice()); inputs];
-    nodes.extend(numbers.iter().map(|_| ("scalar", TracedType::Element, [].as_slice())));
-    let args: Vec<u16> = (0..nodes.len() as u16).collect();
-    nodes.push((function, TracedType::Element, &args));
-    let mut tape = tape(&nodes);
-    for (i, node) in tape.nodes.iter_mut().filter(|node| node.name == "scalar").enumerate() {
-        node.payload = i as u64;
-    }
-    tape.scalars = numbers.to_vec();
-    tape
 }

@@ -39,7 +39,11 @@ impl Buffer {
         // SAFETY: the functions write an address and a handle.
         unsafe {
             gpu.driver.check(cuEventCreate(&raw mut done, NO_TIMES), "cuEventCreate")?;
-            gpu.driver.check(cuMemHostAlloc(&raw mut data, BYTES, 0), "cuMemHostAlloc")?;
+            let allocated = gpu.driver.check(cuMemHostAlloc(&raw mut data, BYTES, 0), "cuMemHostAlloc");
+            if allocated.is_err() {
+                gpu.destroy_event(done);
+            }
+            allocated?;
         }
         Ok(Buffer { data: data.cast(), done })
     }

@@ -360,11 +360,6 @@ impl Gpu {
         current_on(self.index).map_or(self.default_stream, |(_, handle)| handle)
     }
 
-    /// Whether this thread uses the default stream.
-    pub(crate) fn is_in_default_stream(&self) -> bool {
-        current_on(self.index).is_none()
-    }
-
     fn handle_of(&self, number: StreamNumber) -> Result<CUstream> {
         let Some(at) = number.checked_sub(1) else { return Ok(self.default_stream) };
         let pool = self.streams.pool.lock().unwrap_or_else(PoisonError::into_inner);

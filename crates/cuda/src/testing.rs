@@ -1,6 +1,8 @@
 //! For the tests of this crate: all programs without a device, and the compiler by itself.
 #![doc(hidden)]
 
+pub use crate::blas::products_by_cublas;
+use crate::driver::{ELAPSED_TIME, FUNCTIONS};
 use crate::loops;
 use crate::native;
 use crate::nvrtc::nvrtc;
@@ -9,7 +11,7 @@ use flambeau_core::{Result, ScalarType};
 use flambeau_ops::loops::device::DeviceLoops;
 use flambeau_ops::tensor_iterator::TensorIterator;
 use flambeau_ops::vectorized::traced::Tape;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// The version of NVRTC, if it is found.
@@ -57,25 +59,59 @@ pub fn programs() -> Vec<(String, String)> {
     native::all_programs()
 }
 
+/// The names of the driver's functions that this crate calls.
+pub fn driver_functions() -> Vec<&'static str> {
+    let names = FUNCTIONS.names.iter().filter_map(|name| name.to_str().ok());
+    names.chain([ELAPSED_TIME]).collect()
+}
+
+/// The PTX of a program, as a text.
+///
+/// # Errors
+/// Those of the compiler.
+pub fn ptx(source: &str, capability: (i32, i32)) -> Result<String> {
+    let images = nvrtc()?.compile(source, capability)?;
+    let text = images.last().map(Vec::as_slice).unwrap_or_default();
+    Ok(String::from_utf8_lossy(text).trim_end_matches('\0').to_owned())
+}
+
+/// Programs by their sources, with names.
+type Named = BTreeMap<String, String>;
+
 /// Loops that note the programs they would run, and compute nothing.
 #[derive(Default)]
 pub struct RecordingLoops {
-    sources: Mutex<BTreeSet<String>>,
+    names: Mutex<Named>,
 }
 
 impl RecordingLoops {
     /// Loops that have noted nothing.
     pub const fn new() -> Self {
-        RecordingLoops { sources: Mutex::new(BTreeSet::new()) }
+        RecordingLoops { names: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The different programs so far.
-    pub fn sources(&self) -> BTreeSet<String> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The different programs so far, each by the first operator and types that it served; several of one name are numbered.
+    pub fn programs(&self) -> Vec<(String, String)> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<(String, String)> =
+            names.iter().map(|(source, name)| (name.clone(), source.clone())).collect();
+        all.sort_unstable();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for (name, _) in &mut all {
+            let count = counts.entry(name.clone()).or_default();
+            *count += 1;
+            if *count > 1 {
+                *name = format!("{name} {count}");
+            }
+        }
+        all
     }
 
-    fn note(&self, source: Result<Option<String>>) -> Result<()> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner).extend(source?);
+    fn note(&self, name: String, source: Result<Option<String>>) -> Result<()> {
+        let Some(source) = source? else { return Ok(()) };
+        let layout = if source.contains("struct Layout") { "strided" } else { "dense" };
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.entry(source).or_insert_with(|| format!("{name} {layout}"));
         Ok(())
     }
 }
@@ -88,14 +124,16 @@ impl DeviceLoops for RecordingLoops {
         input: ScalarType,
         output: ScalarType,
     ) -> Result<()> {
-        self.note(loops::source_of_pointwise(iter, formula, input, output))
+        let name = format!("{} {input} {output}", iter.name());
+        self.note(name, loops::source_of_pointwise(iter, formula, input, output))
     }
 
     fn select(&self, iter: &TensorIterator<'_>) -> Result<()> {
-        self.note(loops::source_of_select(iter))
+        self.note(format!("{} {}", iter.name(), iter.common_dtype()), loops::source_of_select(iter))
     }
 
     fn copy(&self, iter: &TensorIterator<'_>) -> Result<()> {
-        self.note(loops::source_of_copy(iter))
+        let types: Vec<String> = iter.operands().iter().map(|operand| operand.dtype().to_string()).collect();
+        self.note(format!("copy {}", types.join(" ")), loops::source_of_copy(iter))
     }
 }

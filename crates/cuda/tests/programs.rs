@@ -9,79 +9,15 @@
     reason = "the test has a device of its own, and sets the environment before it starts threads"
 )]
 
-use flambeau_core::allocator::MemoryStats;
-use flambeau_core::backend::{Backend, DeviceHooks};
-use flambeau_core::{
-    Allocator, DataPtr, Device, DeviceType, DispatchKey, DispatchKeySet, Result, ScalarType, ThreadKeysGuard,
-};
-use flambeau_cuda::testing::{self, RecordingLoops};
-use flambeau_ops::Tensor;
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::loops::device::LoopsOf;
-use flambeau_tests::call::{operator, tensor, values};
-use flambeau_tests::op_db;
-use flambeau_tests::row::Arg;
+mod recorded;
+mod register_table;
+
+use flambeau_core::ScalarType;
+use flambeau_cuda::testing;
+use recorded::{LOOPS, record};
+use register_table::{CAPABILITIES, growth, parsed};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-
-inventory::submit!(Backend::new(DeviceType::PrivateUse3, "recorded", || Ok(&Recorded)));
-inventory::submit!(LoopsOf::new(DeviceType::PrivateUse3, &LOOPS));
-
-static LOOPS: RecordingLoops = RecordingLoops::new();
-
-/// A device whose loops are recorded. Its memory is the host's, which nothing accesses but copies.
-struct Recorded;
-
-impl DeviceHooks for Recorded {
-    fn device_count(&self) -> usize {
-        1
-    }
-
-    fn current_device(&self) -> usize {
-        0
-    }
-
-    fn set_current_device(&self, _: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn allocator(&self) -> &'static dyn Allocator {
-        &Recorded
-    }
-
-    unsafe fn copy(&self, from: (Device, *const u8), to: (Device, *mut u8), bytes: usize) -> Result<()> {
-        // SAFETY: both are memory of the host, and what the caller says.
-        unsafe { std::ptr::copy_nonoverlapping(from.1, to.1, bytes) };
-        Ok(())
-    }
-}
-
-impl Allocator for Recorded {
-    fn allocate(&self, bytes: usize) -> Result<DataPtr> {
-        let memory = vec![0u64; bytes.div_ceil(8)];
-        let data = Box::leak(memory.into_boxed_slice()).as_mut_ptr().cast();
-        // SAFETY: so many bytes, which are never freed.
-        Ok(unsafe { DataPtr::new(data, bytes, std::ptr::null_mut(), None) })
-    }
-
-    fn allocate_zeroed(&self, bytes: usize) -> Result<DataPtr> {
-        self.allocate(bytes)
-    }
-
-    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
-        // SAFETY: what the caller says.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
-        Ok(())
-    }
-
-    fn memory_stats(&self) -> MemoryStats {
-        MemoryStats::default()
-    }
-
-    fn reset_peak(&self) {}
-
-    fn empty_cache(&self) {}
-}
 
 /// The folder of `cargo xtask cuda-tools`, if it was run.
 fn tools() -> Option<PathBuf> {
@@ -106,9 +42,6 @@ fn has_nvrtc() -> bool {
         }
     }
 }
-
-/// The compute capabilities for which programs are compiled.
-const CAPABILITIES: [(i32, i32); 4] = [(8, 0), (9, 0), (10, 0), (12, 0)];
 
 /// Compiles the programs, and returns the faults.
 fn compile_all(programs: &[(String, String)], capabilities: &[(i32, i32)]) -> Vec<String> {
@@ -144,47 +77,6 @@ fn hand_written_kernels_compile() {
     }
 }
 
-fn arguments(sample: &[Arg], dtype: ScalarType, device: Device) -> Vec<Value> {
-    let moved = |t: &Tensor| {
-        let storage = t.storage().copied_to(device).unwrap();
-        let made = flambeau_core::TensorImpl::new(storage, t.geometry().clone(), t.dtype());
-        Tensor::from_impl(made.unwrap())
-    };
-    let each = |value| match value {
-        Value::Tensor(t) => Value::Tensor(moved(&t)),
-        Value::Tensors(list) => Value::Tensors(list.iter().map(moved).collect()),
-        other => other,
-    };
-    values(sample, &mut |array| tensor(array, dtype)).into_iter().map(each).collect()
-}
-
-/// Calls the rows that have a kernel for CUDA, so that their programs are recorded; returns how many.
-fn record(types: &[ScalarType]) -> (usize, BTreeSet<String>) {
-    let device: Device = "recorded:0".parse().unwrap();
-    let mut rows = 0;
-    let mut refused = BTreeSet::new();
-    for row in op_db::rows() {
-        let Some(op) = operator(row.name).filter(|op| op.has_kernel(DispatchKey::Cuda)) else { continue };
-        // Kernels that are not formulas launch by themselves, on real devices only.
-        if op.has_kernel(DispatchKey::PrivateUse3) || !row.pointwise {
-            continue;
-        }
-        rows += 1;
-        for &dtype in row.types.iter().filter(|dtype| types.contains(dtype)) {
-            for sample in &row.samples {
-                let arguments = arguments(sample, dtype, device);
-                // Its kernels are those of CUDA: the thread has that key instead of the device's own.
-                let _own = ThreadKeysGuard::exclude(DispatchKey::PrivateUse3.into());
-                let _cuda = ThreadKeysGuard::include(DispatchKeySet::of(DispatchKey::Cuda));
-                if let Err(error) = op.call_boxed(&arguments) {
-                    refused.insert(format!("{}: {error:.150}", row.name));
-                }
-            }
-        }
-    }
-    (rows, refused)
-}
-
 #[test]
 fn formulas_compile() {
     let all = std::env::var("FLAMBEAU_CUDA_ALL_TYPES").is_ok();
@@ -201,8 +93,7 @@ fn formulas_compile() {
         false => &[ScalarType::F32, ScalarType::I64],
     };
     let (rows, refused) = record(types);
-    let sources: Vec<(String, String)> =
-        LOOPS.sources().into_iter().enumerate().map(|(i, s)| (i.to_string(), s)).collect();
+    let sources = LOOPS.programs();
     println!("{rows} rows gave {} different programs", sources.len());
     refused.iter().for_each(|line| println!("  {line}"));
     assert!(rows > 100 && sources.len() > 300, "{rows} rows, {} programs", sources.len());
@@ -219,4 +110,26 @@ fn formulas_compile() {
     let part: Vec<_> = sources.into_iter().step_by(step).collect();
     let faults = compile_all(&part, &CAPABILITIES[1..2]);
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn the_table_of_registers_has_every_program_and_what_grows_is_found() {
+    let table = parsed(include_str!("../registers.txt"));
+    let programs = register_table::hand_written();
+    let names: BTreeSet<&str> = programs.iter().map(|(name, _)| name.as_str()).collect();
+    let formulas: BTreeSet<&str> =
+        table.keys().map(String::as_str).filter(|name| name.starts_with(register_table::FORMULA)).collect();
+    let known: BTreeSet<&str> =
+        table.keys().map(String::as_str).filter(|name| !formulas.contains(name)).collect();
+    assert_eq!(names, known, "`cargo xtask cuda --registers --write` writes the table");
+    println!("{} hand-written kernels and {} formulas are in the table", known.len(), formulas.len());
+    assert!(formulas.len() > 100, "{}", formulas.len());
+    assert!(table.values().all(|columns| columns.len() == CAPABILITIES.len()));
+    let before = parsed("kernel | 10/0 12/0 14/0 16/0\nother | 1/0 1/0 1/0 1/0\n");
+    let now = |text| growth(&before, &parsed(text)).len();
+    assert_eq!(now("kernel | 10/0 12/0 14/0 15/0\nother | 1/0 1/0 1/0 1/0\n"), 0);
+    assert_eq!(now("kernel | 10/0 13/0 14/0 16/0\nother | 1/0 1/0 1/0 1/0\n"), 1);
+    assert_eq!(now("kernel | 10/0 12/0 14/8 16/0\nother | 1/0 1/0 1/0 1/0\n"), 1);
+    // A kernel that the table does not have, and one that is no more.
+    assert_eq!(now("kernel | 10/0 12/0 14/0 16/0\nnew | 1/0 1/0 1/0 1/0\n"), 2);
 }

@@ -75,7 +75,9 @@ pub use formulas::{
     IntegerFormula, NumberFormula, OrderedComparison, OrderedFormula,
 };
 pub(crate) use fused_map_sum::fused_map_sum;
-pub use generate::{generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal};
+pub use generate::{
+    generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal, normal_expression,
+};
 pub use select::{all_true, select_kernel};
 
 use crate::dispatch_all_types;

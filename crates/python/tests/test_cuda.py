@@ -299,6 +299,26 @@ else:
     run(program, FLAMBEAU_CUDA_DRIVER=str(STAND_IN), CUDA_VISIBLE_DEVICES="")
 
 
+def test_without_nvrtc_an_error_says_how_to_install_it():
+    if not STAND_IN.exists():
+        pytest.skip("the stand-in was not built")
+    program = """
+import flambeau as fl
+x = fl.arange(4.0).to("cuda")
+for attempt in range(2):
+    try:
+        x + x
+    except RuntimeError as error:
+        assert "pip install nvidia-cuda-nvrtc" in str(error), error
+    else:
+        # The system may have one of its own.
+        assert attempt == 0 or (x + x).sum().item() == 12
+assert x.cpu().sum().item() == 6 and fl.ones(2).sum().item() == 2
+"""
+    nowhere = dict.fromkeys(["CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"], "")
+    run(program, FLAMBEAU_CUDA_DRIVER=str(STAND_IN), FLAMBEAU_CUDA_PATH="/missing", CUDA_FORCE_PTX_JIT="1", **nowhere)
+
+
 @needs_stand_in
 def test_pinned_memory(tmp_path):
     on_stand_in(PINNED, tmp_path)

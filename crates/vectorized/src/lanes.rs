@@ -297,6 +297,16 @@ pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
         // SAFETY: the array holds 16 elements, and no float vector has more lanes.
         unsafe { Self::load(lanes.as_ptr()) }
     }
+    /// `[n, high, low]` with `self = n * pi/2 + high + low` modulo 2 pi, as [`FloatElement::reduce_large`] gives them: lane by lane.
+    #[inline(always)]
+    fn reduce_large(self) -> [Self; 3] {
+        let zeros = [Self::Element::from_f64(0.0); 16];
+        let [mut lanes, mut n, mut high, mut low] = [zeros; 4];
+        self.spill(&mut lanes);
+        let count = Self::LANES;
+        Self::Element::reduce_large(&lanes[..count], &mut n[..count], &mut high[..count], &mut low[..count]);
+        [Self::refill(&n), Self::refill(&high), Self::refill(&low)]
+    }
     /// The remainder of `self` divided by `by`, with the sign of `self`, as C's `fmod`: lane by lane, in f64.
     #[inline(always)]
     fn fmod(self, by: Self) -> Self {

@@ -10,9 +10,11 @@
 //!   chooses between a short algorithm and `select`. A loop that ends by a mask grows until the tape is full, and cannot be traced.
 //! - A complex number is two inputs, its parts, and so is a result: [`Tape::output`] and [`Tape::imaginary`].
 //! - Functions that take lanes one by one out of memory cannot be traced either: [`Tape::fault`] says why.
+//! - A mathematical function is one node, which the device computes as it does. [`Tape::portable`] replaces it by what it consists of.
 #![expect(unsafe_code, reason = "implements loads and stores, which access nothing here")]
 
 mod lane;
+mod portable;
 mod tape;
 
 pub use lane::{TracedBits, TracedLane, TracedMask};

@@ -32,7 +32,8 @@ pub(crate) struct Options {
     /// Runs the parts of determinism in 8 orders of work instead of 3.
     #[arg(long)]
     schedules: bool,
-    /// The parts to run: memory, pinned, large, faults, streams, steady, training, images, speed, rows, complex, layouts, repeats.
+    /// The parts to run: memory, pinned, large, faults, streams, products, steady, training, images, speed, rows, complex, layouts, variants, gradients,
+    /// portable, repeats.
     parts: Vec<String>,
 }
 
@@ -65,12 +66,15 @@ pub(crate) fn run_task(options: &Options) -> Outcome {
     if options.registers {
         return registers(options.write);
     }
-    if options.pack { pack(&folder) } else { standin::run(&options.parts, options.schedules) }
+    if options.pack {
+        return pack(&folder);
+    }
+    standin::run(&standin::Plan::of_parts(&options.parts, options.schedules))
 }
 
-/// The rows of the operator table whose names contain a text, on the stand-in, in 8 orders of work.
-pub(crate) fn table(filter: &str) -> Outcome {
-    standin::run_table(filter)
+/// The rows of the operator table whose names contain a text, on the stand-in.
+pub(crate) fn table(filter: &str, all_types: bool) -> Outcome {
+    standin::run(&standin::Plan::of_table(filter, all_types))
 }
 
 /// Compares what kernels need with the table, or writes it.

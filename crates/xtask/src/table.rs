@@ -1,5 +1,5 @@
 //! `cargo xtask table`: the whole operator table on every instruction set of this machine, with one thread and with two. With
-//! `--device cuda`, on the stand-in for NVIDIA's driver, with work in eight orders.
+//! `--device cuda`, on the stand-in for NVIDIA's driver: rows in two orders of work, and whether their bits are the same in eight.
 //! `cargo xtask types`: the dtypes that its operators support.
 
 use std::fs;
@@ -18,11 +18,14 @@ pub(crate) struct Options {
     /// The device: cpu or cuda.
     #[arg(long, default_value = "cpu", value_parser = ["cpu", "cuda"])]
     device: String,
+    /// On cuda, compares the rows in all types.
+    #[arg(long)]
+    all_types: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
     if options.device == "cuda" {
-        return cuda::table(&options.filter);
+        return cuda::table(&options.filter, options.all_types);
     }
     let logs = root().join("target/table");
     fs::create_dir_all(&logs)?;

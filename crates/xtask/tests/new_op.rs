@@ -94,6 +94,8 @@ fn a_formula_becomes_an_operator_by_one_command() {
     ] {
         assert!(holds(made), "{made}");
     }
+    // One word registers the kernel for GPUs.
+    assert!(tree.text("native_functions.yaml").contains("    CPU, CUDA: pointwise::unary::sine_of_double\n"));
     assert!(
         tree.text("crates/ops/src/native/pointwise/unary.rs")
             .contains("build_unary_float_op(self_: x) => (x + x).sin();")

@@ -103,6 +103,61 @@ fn pinned_memory_is_read_when_the_copy_runs() {
     }
 }
 
+/// A product of cuBLAS: 2 x 3 by 3 x 2, whose result has the leading dimension that is given.
+fn product(bench: &Bench, library: Object, leading: c_int) -> Code {
+    let (alpha, beta) = (2f32, 0f32);
+    let at = |elements: u64| object(bench.memory + 4 * elements);
+    // SAFETY: as above; all three matrices are inside the memory.
+    unsafe {
+        blas::cublasGemmStridedBatchedEx(
+            library,
+            0,
+            1,
+            2,
+            2,
+            3,
+            (&raw const alpha).cast(),
+            at(0),
+            0,
+            2,
+            0,
+            at(6),
+            0,
+            2,
+            0,
+            (&raw const beta).cast(),
+            at(12),
+            0,
+            leading,
+            0,
+            1,
+            68,
+            0,
+        )
+    }
+}
+
+#[test]
+fn products_of_cublas_are_computed_and_their_arguments_checked() {
+    let (bench, mut library) = (bench(), null_mut());
+    let numbers: [f32; 12] = std::array::from_fn(|i| i as f32);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(blas::cublasCreate_v2(&raw mut library), SUCCESS);
+        assert_eq!(blas::cublasSetStream_v2(library, bench.stream), SUCCESS);
+        assert_eq!(cuMemcpyHtoDAsync_v2(bench.memory, numbers.as_ptr().cast(), 48, bench.stream), SUCCESS);
+        assert_eq!(blas::cublasSetWorkspace_v2(library, object(bench.memory + 8), 8), blas::INVALID_VALUE);
+        assert_eq!(blas::cublasSetWorkspace_v2(object(3), object(bench.memory), 8), blas::INVALID_VALUE);
+    }
+    assert_eq!(product(&bench, library, 1), blas::INVALID_VALUE);
+    assert_eq!(product(&bench, library, -2), blas::INVALID_VALUE);
+    assert_eq!(product(&bench, object(3), 2), blas::INVALID_VALUE);
+    assert_eq!(product(&bench, library, 2), SUCCESS);
+    // Columns [0, 1], [2, 3], [4, 5] by the transposed of [6, 7], [8, 9], [10, 11], twice.
+    let result = content(&bench)[12..].iter().map(|bits| f32::from_bits(*bits)).collect::<Vec<_>>();
+    assert_eq!(result, [112.0, 160.0, 124.0, 178.0]);
+}
+
 #[test]
 fn wrong_arguments_are_errors() {
     let bench = bench();

@@ -1,8 +1,8 @@
 //! The splits of a warp, and the loop that runs instructions.
 
+use super::Runner;
 use super::access::{LaneFault, Owner, Spaces};
 use super::lanes::{RegisterFile, lanes_of};
-use super::{MAX_STEPS, Runner};
 use crate::fault::{Fault, Status};
 use crate::instruction::{Instruction, Op};
 use crate::settings::Order;
@@ -125,9 +125,11 @@ impl Runner<'_> {
             if split.pc >= limit {
                 return Ok(());
             }
-            if warp.steps > MAX_STEPS {
-                let fault =
-                    Fault::new(Status::ERROR_LAUNCH_TIMEOUT, format!("runs after {MAX_STEPS} instructions"));
+            if warp.steps > self.steps {
+                let fault = Fault::new(
+                    Status::ERROR_LAUNCH_TIMEOUT,
+                    format!("runs after {} instructions", self.steps),
+                );
                 return Err((split.mask.trailing_zeros() as usize, fault));
             }
         }

@@ -1,14 +1,19 @@
 //! All checks that need a GPU: the operator table against the host, determinism, memory, faults, a GPT and a ResNet in training, and times.
 //!
-//! `device_check [PART]..` runs the parts that are named, or all: memory, pinned, large, faults, streams, steady, training, images, speed,
-//! rows, complex, layouts, repeats. It prints what it counted, and fails if anything differs. With `FLAMBEAU_CHECK_TIER=quick` the parts are
-//! small, for a device that is slow.
+//! `device_check [PART]..` runs the parts that are named, or all: memory, pinned, large, faults, streams, products, steady, training, images,
+//! speed, rows, complex, layouts, variants, gradients, portable, repeats. It prints what it counted, and fails if anything differs. With
+//! `FLAMBEAU_CHECK_TIER=quick` the parts are small, for a device that is slow, and with `FLAMBEAU_CHECK_TYPES=all` beside that rows are still
+//! compared in all types.
 
+mod gradients;
 mod memory;
+mod portable;
+mod products;
 mod rows;
 mod speed;
 mod streams;
 mod training;
+mod variants;
 
 use flambeau::{Device, Result};
 use std::process::ExitCode;
@@ -22,15 +27,21 @@ fn is_quick() -> bool {
     std::env::var("FLAMBEAU_CHECK_TIER").is_ok_and(|tier| tier == "quick")
 }
 
+/// Whether rows are compared in all types.
+fn is_all_types() -> bool {
+    !is_quick() || std::env::var("FLAMBEAU_CHECK_TYPES").is_ok_and(|types| types == "all")
+}
+
 /// A part: its name, and what it counts as faults.
 type Part = (&'static str, fn() -> Result<usize>);
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 17] = [
     ("memory", memory::stress),
     ("pinned", memory::pinned),
     ("large", memory::more_than_32_bits),
     ("faults", memory::index_faults),
     ("streams", streams::ordered),
+    ("products", products::exact),
     ("steady", training::steady),
     ("training", training::small_gpt),
     ("images", training::resnet),
@@ -38,6 +49,9 @@ const PARTS: [Part; 13] = [
     ("rows", rows::against_the_host),
     ("complex", rows::of_complex_numbers),
     ("layouts", rows::layouts),
+    ("variants", variants::of_rows),
+    ("gradients", gradients::of_rows),
+    ("portable", portable::of_rows),
     ("repeats", rows::repeated),
 ];
 

@@ -52,6 +52,22 @@ struct Draw {
 
 INLINE T value(const Draw& d, uint64 word) { return cast<T>((double)word < d.limit); }
 
+#elif defined(NORMAL)
+
+struct Draw {
+    double mean, deviation;
+};
+
+// A number above 0 and at most 1.
+INLINE C uniform(const uint32* words) {
+    if constexpr (same<C, double>) {
+        const uint64 word = words[0] | (uint64)words[1] << 32;
+        return ((double)(word >> 11) + 0.5) * 0x1p-53;
+    } else {
+        return ((float)words[0] + 0.5f) * 0x1p-32f;
+    }
+}
+
 #else
 
 // One of `count` integers from `low`, or any of 2^64 where `count` is 0, inside of the bounds unless those are empty.
@@ -69,6 +85,32 @@ INLINE T value(const Draw& d, uint64 word) {
 
 #endif
 
+#if defined(NORMAL)
+
+// The numbers of a block, by the transform of Box and Muller, which makes pairs of them.
+INLINE void values(const Draw& d, const uint32* words, T* results) {
+    const C mean = (C)d.mean, deviation = (C)d.deviation;
+    #pragma unroll
+    for (int i = 0; i < 4 / WORDS; i += 2) {
+        C first, second;
+        normal_pair(uniform(words + i * WORDS), uniform(words + (i + 1) * WORDS), &first, &second);
+        results[i] = cast<T>(mean + deviation * first);
+        results[i + 1] = cast<T>(mean + deviation * second);
+    }
+}
+
+#else
+
+INLINE void values(const Draw& d, const uint32* words, T* results) {
+    #pragma unroll
+    for (int i = 0; i < 4 / WORDS; ++i) {
+        const uint64 word = WORDS == 1 ? words[i] : words[2 * i % 4] | (uint64)words[(2 * i + 1) % 4] << 32;
+        results[i] = value(d, word);
+    }
+}
+
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) kernel(
     int64 count, int64 seed, int64 start, T* result, const __grid_constant__ Draw draw
 ) {
@@ -76,9 +118,10 @@ extern "C" __global__ void __launch_bounds__(256) kernel(
     if (first >= count) return;
     uint32 words[4];
     philox((uint64)seed, (uint64)start + (uint64)block, words);
+    T results[4 / WORDS];
+    values(draw, words, results);
     #pragma unroll
     for (int i = 0; i < 4 / WORDS; ++i) {
-        const uint64 word = WORDS == 1 ? words[i] : words[2 * i % 4] | (uint64)words[(2 * i + 1) % 4] << 32;
-        if (first + i < count) result[first + i] = value(draw, word);
+        if (first + i < count) result[first + i] = results[i];
     }
 }

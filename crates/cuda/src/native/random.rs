@@ -1,12 +1,18 @@
-//! Random numbers, from the generator of the device. A seed gives the same numbers on every device: uniform numbers, integers and truth
-//! values are computed by the device as on the host, and others are drawn on the host and copied.
+//! Random numbers, from the generator of the device. A seed gives the same numbers on every device: uniform and normal numbers, integers
+//! and truth values are computed by the device as on the host, and others are drawn on the host and copied.
 
 use super::{empty, meta, name_of, program, to_device};
 use crate::launch::{Arguments, Grid, ceil_div, guarded};
+use crate::print::pair_function;
 use flambeau_core::{Device, DispatchKeySet, Generator, Result, ScalarType};
+use flambeau_ops::loops::normal_expression;
 use flambeau_ops::native::random::distributions::Integers;
 use flambeau_ops::native::random::{distributions, multinomial, poisson_binomial};
 use flambeau_ops::{Tensor, ops, register};
+use std::f64::consts::FRAC_1_SQRT_2;
+
+/// The kind of normal numbers.
+const NORMAL: &str = "NORMAL";
 
 const SOURCE: &str = include_str!("../kernels/random.cu");
 
@@ -27,7 +33,6 @@ macro_rules! drawn {
 }
 
 drawn! {
-    NORMAL_ normal_(mean: f64, std: f64);
     BERNOULLI__TENSOR bernoulli_tensor(p: &Tensor);
     CAUCHY_ cauchy_(median: f64, sigma: f64);
     EXPONENTIAL_ exponential_(lambd: f64);
@@ -35,6 +40,7 @@ drawn! {
     LOG_NORMAL_ log_normal_(mean: f64, std: f64);
 }
 
+register!(ops::NORMAL_, Cuda, normal_);
 register!(ops::UNIFORM_, Cuda, uniform_);
 register!(ops::BERNOULLI__FLOAT, Cuda, bernoulli_float);
 register!(ops::RANDOM_, Cuda, random_);
@@ -45,6 +51,17 @@ fn definitions(dtype: &str, kind: &str, words: i64) -> String {
     format!("typedef {dtype} T;\n#define {kind}\n#define WORDS {words}\n")
 }
 
+/// The program of a kind of numbers. Normal ones have the host's logarithms and sines.
+fn source(definitions: &str, kind: &str, words: i64) -> String {
+    if kind != NORMAL {
+        return program(definitions, &[SOURCE]);
+    }
+    let is_f64 = words == 2;
+    let expression = if is_f64 { normal_expression::<f64>() } else { normal_expression::<f32>() };
+    let element = if is_f64 { "double" } else { "float" };
+    program(definitions, &[&pair_function("normal_pair", element, &expression.portable(is_f64)), SOURCE])
+}
+
 /// Fills with functions of random words, of which each element takes `words`: values follow the order of indices, not that in memory.
 fn fill(
     name: &'static str,
@@ -53,7 +70,9 @@ fn fill(
     draw: &[u64],
     generator: &Generator,
 ) -> Result<()> {
-    let philox = generator.reserve_words(self_.numel(), words as u64)?;
+    // Normal numbers come in pairs.
+    let odd = if kind == NORMAL { self_.numel() % 2 } else { 0 };
+    let philox = generator.reserve_words(self_.numel().saturating_add(odd), words as u64)?;
     if self_.numel() == 0 {
         return Ok(());
     }
@@ -63,7 +82,8 @@ fn fill(
     };
     let definitions = definitions(name_of(name, out.dtype())?, kind, words);
     guarded(name, &[], &[&out], |gpu| {
-        let function = gpu.function(&format!("random {definitions}"), || program(&definitions, &[SOURCE]))?;
+        let function =
+            gpu.function(&format!("random {definitions}"), || source(&definitions, kind, words))?;
         let arguments = Arguments::new().int(out.numel()).word(philox.seed()).word(philox.start());
         let blocks = ceil_div(out.numel(), 4 / words);
         gpu.launch(function, Grid::of(blocks, 256), &arguments.tensor(&out).structure(draw))
@@ -95,6 +115,24 @@ fn uniform_(
     let shift = (32 * words as i32 - digits) as u64;
     let draw: Vec<u64> = numbers.into_iter().chain([shift]).collect();
     fill("uniform_", self_, ("UNIFORM", words), &draw, generator)
+}
+
+fn normal_(
+    key: DispatchKeySet,
+    self_: &Tensor,
+    mean: f64,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    let generator = generator_of(self_, generator)?;
+    // The host's kernel checks the arguments.
+    distributions::normal_(&meta(self_)?, mean, std, Some(&Generator::new(0)))?;
+    if self_.is_complex() {
+        // Each part has half of the variance.
+        return normal_(key, &ops::view_as_real(self_)?, mean, std * FRAC_1_SQRT_2, Some(generator));
+    }
+    let words = if self_.dtype() == ScalarType::F64 { 2 } else { 1 };
+    fill("normal_", self_, (NORMAL, words), &[mean, std].map(f64::to_bits), generator)
 }
 
 fn bernoulli_float(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
@@ -138,10 +176,11 @@ fn fill_integers(self_: &Tensor, integers: &Integers, generator: Option<&Generat
 pub(super) fn programs(dtype: &str) -> Vec<(String, String)> {
     let is_real = ["float", "double", "float16", "bfloat16"].contains(&dtype);
     let uniform = is_real.then_some(("UNIFORM", if dtype == "double" { 2 } else { 1 }));
-    let all = uniform.into_iter().chain([("BERNOULLI", 1), ("INTEGERS", 2)]);
+    let normal = uniform.map(|(_, words)| (NORMAL, words));
+    let all = uniform.into_iter().chain(normal).chain([("BERNOULLI", 1), ("INTEGERS", 2)]);
     let each = all.map(|(kind, words)| {
         let definitions = definitions(dtype, kind, words);
-        (format!("random {definitions}"), program(&definitions, &[SOURCE]))
+        (format!("random {definitions}"), source(&definitions, kind, words))
     });
     each.collect()
 }

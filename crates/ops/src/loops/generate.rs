@@ -5,6 +5,7 @@ use crate::Tensor;
 use crate::parallel::parallel_for;
 use crate::structured::with_guards;
 use crate::tensor_iterator::GRAIN;
+use crate::vectorized::traced::{Tape, Traced, trace};
 use crate::vectorized::{CodegenAnchor, EveryIsa, Float, FloatLanes, Isa, Kernel, Vector, dispatch};
 use flambeau_core::{Device, Element, Philox, Result, ensure};
 use std::mem::MaybeUninit;
@@ -197,11 +198,31 @@ impl<I: Isa, E: FloatLanes<I>> Kernel<I> for BoxMuller<E> {
             // SAFETY: `count` numbers from `at` on are inside both arrays.
             unsafe {
                 let (first, second) = (self.first.add(at), self.second.add(at));
-                let radius = (E::load_partial(first, count).log() * E::Vector::constant(-2.0)).sqrt();
-                let angle = E::load_partial(second, count) * E::Vector::constant(std::f64::consts::TAU);
-                E::store_partial(radius * angle.cos(), first, count);
-                E::store_partial(radius * angle.sin(), second, count);
+                let [a, b] = normal_pair(E::load_partial(first, count), E::load_partial(second, count));
+                E::store_partial(a, first, count);
+                E::store_partial(b, second, count);
             }
         }
     }
+}
+
+/// A pair of normal numbers, from one of uniform numbers.
+#[inline(always)]
+fn normal_pair<V: Float>(first: V, second: V) -> [V; 2] {
+    let radius = (first.log() * V::constant(-2.0)).sqrt();
+    let angle = second * V::constant(std::f64::consts::TAU);
+    [radius * angle.cos(), radius * angle.sin()]
+}
+
+/// The expression of a pair of normal numbers, of which the second is the imaginary part of the result, for devices that draw by themselves.
+#[must_use]
+pub fn normal_expression<E: FloatLanes<Traced>>() -> Tape {
+    trace(|| {
+        // SAFETY: vectors of this set neither read nor write memory.
+        unsafe {
+            let [a, b] = normal_pair(E::load(std::ptr::null()), E::load(std::ptr::null()));
+            E::store(a, std::ptr::null_mut());
+            E::store(b, std::ptr::null_mut());
+        }
+    })
 }

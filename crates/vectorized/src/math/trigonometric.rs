@@ -25,17 +25,13 @@ impl<V: Float> Reduced<V> {
         }
     }
 
-    /// The lanes where `large` is true are reduced one by one.
+    /// The lanes where `large` is true are reduced however large they are.
     #[inline(always)]
     fn far(x: V, shifted: V, rest: Pair<V>, large: V::Mask) -> Self {
-        let zero = V::Element::from_f64(0.0);
-        let [mut lanes, mut n, mut high, mut low] = [[zero; MAX_LANES]; 4];
-        x.spill(&mut lanes);
-        let count = V::LANES;
-        V::Element::reduce_large(&lanes[..count], &mut n[..count], &mut high[..count], &mut low[..count]);
-        let n = V::select(large, V::refill(&n) + V::splat(V::Element::ROUND), shifted);
-        let high = V::select(large, V::refill(&high), rest.high);
-        let low = V::select(large, V::refill(&low), rest.low);
+        let [n, far_high, far_low] = x.reduce_large();
+        let n = V::select(large, n + V::splat(V::Element::ROUND), shifted);
+        let high = V::select(large, far_high, rest.high);
+        let low = V::select(large, far_low, rest.low);
         Self { quadrant: n.to_bits(), rest: Pair::new(high, low) }
     }
 }
@@ -49,9 +45,6 @@ pub(super) fn less_steps<V: Float>(x: V, n: V, [step, low, lowest]: [V::Element;
     let second = Pair::fast_sum(first, product.high);
     Pair::new(second.high, n.neg_mul_add(V::splat(lowest), second.low + product.low))
 }
-
-/// No instruction set has more lanes of f32 or f64.
-const MAX_LANES: usize = 16;
 
 /// `sin(r)` for `|r| <= pi/4`, where `low` counts with its factor `cos(r)`.
 #[inline(always)]

@@ -2,7 +2,9 @@
 
 use super::super::lanes::{Bits, Float, Integer, Mask, Number, Ordered, Vector};
 use super::super::math::FloatElement;
-use super::tape::{NodeId, TracedType, ask, push, push_input, push_scalar, set_fault, set_output};
+use super::tape::{
+    NodeId, TracedType, ask, push, push_input, push_scalar, push_table, set_fault, set_output,
+};
 use flambeau_core::{Element, Scalar};
 use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
@@ -305,6 +307,11 @@ impl<T: FloatElement> Float for TracedLane<T> {
     }
 
     #[inline(always)]
+    fn reduce_large(self) -> [Self; 3] {
+        ["reduced_quadrant", "reduced_high", "reduced_low"].map(|part| Self::call(part, &[self.node]))
+    }
+
+    #[inline(always)]
     fn slide_up(self, before: Self) -> Self {
         set_fault("it takes lanes of several vectors");
         before
@@ -328,9 +335,9 @@ impl<T: FloatElement> Float for TracedLane<T> {
     }
 
     #[inline(always)]
-    fn look_up(_: &'static [T; 16], _: TracedBits) -> Self {
-        set_fault("it has a table");
-        Self::at(0)
+    fn look_up(table: &'static [T; 16], index: TracedBits) -> Self {
+        let table = push_table(table.map(|value| value.to_scalar().to_f64().to_bits()));
+        Self::at(push("look_up", TracedType::Element, &[index.0], table))
     }
 
     #[inline(always)]

@@ -33,7 +33,7 @@ pub struct Node {
     pub count: u8,
     /// What it gives.
     pub kind: TracedType,
-    /// The number of an input or a scalar, the value of a constant (an f64 by its bits), or the distance of a shift.
+    /// The number of an input, a scalar or a table, the value of a constant (an f64 by its bits), or the distance of a shift.
     pub payload: u64,
 }
 
@@ -44,6 +44,8 @@ pub struct Tape {
     pub nodes: Vec<Node>,
     /// Numbers that were given to the formula as arguments.
     pub scalars: Vec<Scalar>,
+    /// Tables in which values are looked up by the low four bits of an index, as the bits of f64.
+    pub tables: Vec<[u64; 16]>,
     /// The node of the result; of complex numbers, that of its real part.
     pub output: Option<NodeId>,
     /// The node of the imaginary part, if the result is complex.
@@ -53,6 +55,33 @@ pub struct Tape {
     /// Why the formula cannot be traced, if so.
     pub fault: Option<&'static str>,
     questions: usize,
+}
+
+impl Tape {
+    /// The expression of one operation on inputs of these kinds, and after them on these numbers; of no operation, the first input.
+    pub fn of(operation: Option<&'static str>, inputs: &[TracedType], numbers: &[Scalar]) -> Self {
+        let mut tape = Tape { inputs: inputs.len() as u64, scalars: numbers.to_vec(), ..Tape::default() };
+        let leaf = |name, kind, payload| Node { name, args: [0; 3], count: 0, kind, payload };
+        tape.nodes.extend((0..).zip(inputs).map(|(i, kind)| leaf("input", *kind, i)));
+        tape.nodes.extend((0..).zip(numbers).map(|(i, _)| leaf("scalar", TracedType::Element, i)));
+        if let Some(name) = operation {
+            let count = tape.nodes.len();
+            tape.fault = (count > 3).then_some("its operation takes more than three values");
+            let count = count.min(3) as u8;
+            tape.nodes.push(Node { name, args: [0, 1, 2], count, kind: TracedType::Element, payload: 0 });
+        }
+        tape.output = tape.nodes.len().checked_sub(1).map(|last| last as NodeId);
+        tape
+    }
+
+    /// The number of a table, which is added if it is not there.
+    pub(super) fn table(&mut self, table: [u64; 16]) -> u64 {
+        let known = self.tables.iter().position(|other| *other == table);
+        known.unwrap_or_else(|| {
+            self.tables.push(table);
+            self.tables.len() - 1
+        }) as u64
+    }
 }
 
 thread_local! {
@@ -104,6 +133,12 @@ pub(super) fn push_scalar(value: Scalar) -> NodeId {
         tape.scalars.len() - 1
     });
     push("scalar", TracedType::Element, &[], index as u64)
+}
+
+/// The number of a table.
+#[inline(never)]
+pub(super) fn push_table(table: [u64; 16]) -> u64 {
+    with(|tape| tape.table(table))
 }
 
 /// Notes the result, or after that its imaginary part.

@@ -11,24 +11,64 @@ use crate::{Outcome, SKIPPED, root};
 
 /// The parts that run, unless some are named. `large` needs more memory than tests have, and `speed` says nothing of a GPU.
 const PARTS: &[&str] = &[
-    "memory", "pinned", "faults", "streams", "steady", "training", "images", "rows", "complex", "layouts",
+    "memory",
+    "pinned",
+    "faults",
+    "streams",
+    "products",
+    "steady",
+    "training",
+    "images",
+    "rows",
+    "complex",
+    "layouts",
+    "variants",
+    "gradients",
+    "portable",
     "repeats",
 ];
+/// Those of the operator table.
+const TABLE: &[&str] = &["rows", "complex", "layouts", "variants", "gradients", "portable", "repeats"];
 /// The parts that run in other orders too, and print a digest of their results. There each tensor has memory of its own, so that its bounds
 /// are those that are checked, and unordered accesses to shared memory are faults.
-const DRAWN: &[&str] = &["streams", "training", "rows", "repeats"];
+const DRAWN: &[&str] = &["streams", "products", "training", "images", "rows", "repeats"];
 /// The orders of work beside that of the calls, which has the number 0.
 const SEEDS: &[u64] = &[1, 2];
 /// The orders in which all that is drawn runs with `--schedules`.
 const ALL_SEEDS: &[u64] = &[1, 2, 3, 4, 5, 6, 7];
 
-/// Runs the checks. Without NVRTC, which cannot be fetched without a network, they are skipped, which is printed.
-pub(super) fn run(parts: &[String], all_schedules: bool) -> Outcome {
-    run_with(parts, all_schedules, "")
+/// What runs, and in which orders.
+pub(super) struct Plan<'a> {
+    /// The parts with the order of the calls.
+    pub(super) parts: Vec<&'a str>,
+    /// The other orders, and the parts that run in them.
+    others: Vec<(u64, Vec<&'a str>)>,
+    /// A text in the names of the rows of the operator table.
+    pub(super) filter: &'a str,
+    /// Whether rows are compared in all types.
+    pub(super) all_types: bool,
 }
 
-/// The same for rows of the table whose names contain a text.
-fn run_with(parts: &[String], all_schedules: bool, filter: &str) -> Outcome {
+impl<'a> Plan<'a> {
+    /// The parts of these names, or all; in 8 orders or in 3.
+    pub(super) fn of_parts(names: &'a [String], all_schedules: bool) -> Self {
+        let parts =
+            if names.is_empty() { PARTS.to_vec() } else { names.iter().map(String::as_str).collect() };
+        let drawn: Vec<&str> = DRAWN.iter().copied().filter(|part| parts.contains(part)).collect();
+        let seeds = if all_schedules { ALL_SEEDS } else { SEEDS };
+        let others = seeds.iter().map(|seed| (*seed, drawn.clone())).filter(|(_, drawn)| !drawn.is_empty());
+        Plan { others: others.collect(), parts, filter: "", all_types: false }
+    }
+
+    /// The operator table in two orders, and whether its bits are always the same in 8.
+    pub(super) fn of_table(filter: &'a str, all_types: bool) -> Self {
+        let drawn = |seed: &u64| (*seed, if *seed == 1 { vec!["rows", "repeats"] } else { vec!["repeats"] });
+        Plan { parts: TABLE.to_vec(), others: ALL_SEEDS.iter().map(drawn).collect(), filter, all_types }
+    }
+}
+
+/// Runs the checks. Without NVRTC, which cannot be fetched without a network, they are skipped, which is printed.
+pub(super) fn run(plan: &Plan<'_>) -> Outcome {
     let libraries = match fetch() {
         Ok(libraries) => libraries,
         Err(error) => {
@@ -40,30 +80,50 @@ fn run_with(parts: &[String], all_schedules: bool, filter: &str) -> Outcome {
     build()?;
     println!("cuda: built in {:.1} s", start.elapsed().as_secs_f64());
     let mut faults = what_is_missing(&libraries)? + warm_start(&libraries)?;
-    let requested: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let first = check(&libraries, if parts.is_empty() { PARTS } else { &requested }, 0, filter)?;
+    let first = check(&libraries, &plan.parts, 0, plan)?;
     faults += usize::from(!first.passed);
-    for seed in if all_schedules { ALL_SEEDS } else { SEEDS } {
-        let drawn: Vec<&str> =
-            DRAWN.iter().copied().filter(|part| parts.is_empty() || requested.contains(part)).collect();
-        if drawn.is_empty() {
-            break;
-        }
-        let other = check(&libraries, &drawn, *seed, filter)?;
+    if plan.parts.contains(&"products") {
+        faults += by_library(&libraries, &first)?;
+    }
+    let mut same = 0;
+    for (seed, drawn) in &plan.others {
+        let other = check(&libraries, drawn, *seed, plan)?;
         faults += usize::from(!other.passed);
-        let differs = other.digests.iter().filter(|digest| !first.digests.contains(digest));
-        for digest in differs {
-            println!("  FAULT with seed {seed}: {digest}, and with seed 0 {:?}", first.digests);
-            faults += 1;
+        for digest in &other.digests {
+            if first.digests.contains(digest) {
+                same += 1;
+            } else {
+                println!("  FAULT with seed {seed}: {digest}, and with seed 0 {:?}", first.digests);
+                faults += 1;
+            }
         }
     }
+    println!(
+        "cuda: {same} digests in {} other orders are those of the order of the calls",
+        plan.others.len()
+    );
     println!("cuda: {faults} faults in {:.1} s", start.elapsed().as_secs_f64());
     Ok(if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the parts of the operator table.
-pub(super) fn run_table(filter: &str) -> Outcome {
-    run_with(&["rows", "complex", "layouts", "repeats"].map(str::to_owned), true, filter)
+/// Runs the products with the stand-in for cuBLAS, which is the same library under another name; returns how often they differ.
+fn by_library(libraries: &Path, first: &Run) -> Result<usize, Box<dyn std::error::Error>> {
+    let folder = root().join("target/cuda-standin/cublas");
+    std::fs::create_dir_all(&folder)?;
+    let link = folder.join("libcublas.so");
+    let _ = std::fs::remove_file(&link);
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(built("debug").join("libflambeau_cuda_standin.so"), &link)?;
+    println!("cuda: products, with the stand-in for cuBLAS");
+    let mut command = program(libraries);
+    command.arg("products").env("LD_LIBRARY_PATH", &folder);
+    command.env("FLAMBEAU_CUDA_BLAS", "library").env("FLAMBEAU_CHECK_BLAS", "library");
+    let run = finished(command)?;
+    let differs = run.digests.iter().any(|digest| !first.digests.contains(digest));
+    if differs {
+        println!("  FAULT the products of the two have other bits");
+    }
+    Ok(usize::from(!run.passed) + usize::from(differs))
 }
 
 /// Builds the stand-in and the checks with the workspace, so that its crates have the same features as for other tests.
@@ -102,17 +162,26 @@ fn check(
     libraries: &Path,
     parts: &[&str],
     seed: u64,
-    filter: &str,
+    plan: &Plan<'_>,
 ) -> Result<Run, Box<dyn std::error::Error>> {
     println!("cuda: {} with seed {seed}", parts.join(", "));
     let mut command = program(libraries);
     command.args(parts).env("FLAMBEAU_STANDIN_SEED", seed.to_string());
-    if !filter.is_empty() {
-        command.env("FLAMBEAU_CHECK_ROWS", filter);
+    if !plan.filter.is_empty() {
+        command.env("FLAMBEAU_CHECK_ROWS", plan.filter);
+    }
+    if plan.all_types {
+        command.env("FLAMBEAU_CHECK_TYPES", "all");
     }
     if seed != 0 {
         command.env("FLAMBEAU_STANDIN_RACES", "1").env("FLAMBEAU_NO_CUDA_MEMORY_CACHING", "1");
+        command.env("FLAMBEAU_CHECK_DIGESTS", "1");
     }
+    finished(command)
+}
+
+/// Runs the checks to their end, and prints what they print.
+fn finished(mut command: Command) -> Result<Run, Box<dyn std::error::Error>> {
     let output = command.stderr(std::process::Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     print!("{text}");

@@ -18,7 +18,7 @@ pub(super) fn entry(
         rust_name(schema),
         line(stub.is_structured(), "structured: True"),
         line(is_pointwise, "structured_inherits: TensorIteratorBase"),
-        Some(format!("  dispatch:\n    {}: {kernel}", stub.dispatch_key())),
+        Some(format!("  dispatch:\n    {}: {kernel}", stub.dispatch_keys())),
         siblings(schema, stub),
         line(is_pointwise, "tags: pointwise"),
         line(matches!(stub, Stub::Reduction { .. }), "tags: reduction"),

@@ -54,6 +54,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/cuda/src/staging.rs", "copies bytes between the host and a device"),
     ("crates/cuda/src/streams.rs", "calls the driver"),
     ("crates/cuda-standin/src/driver.rs", "the functions of a C interface take addresses"),
+    ("crates/cuda-standin/src/driver/blas.rs", "the functions of a C interface take addresses"),
     ("crates/cuda-standin/src/driver/host.rs", "reads and writes memory that programs name by its address"),
     ("crates/cuda-standin/src/exec/control.rs", "calls a function for processors with some features"),
     ("crates/ops/src/append_list.rs", "the list grows while others read it"),
