@@ -1,15 +1,16 @@
-//! Stores, process groups and reducers: what the package `flambeau.distributed` is made of.
+//! Stores, process groups, reducers and checkpoints: what the package `flambeau.distributed` is made of.
 
-use crate::arguments::dtype_of;
+mod checkpoint;
+mod reducer;
+
 use crate::call::detached_owning;
 use crate::errors::raise;
-use crate::tensor::PyTensor;
+use crate::tensor::{PyTensor, wrap};
 use flambeau_core::{Error, ErrorKind, Result};
 use flambeau_distributed::simulate::Network;
 use flambeau_distributed::store::TcpStoreOptions;
 use flambeau_distributed::{
-    DataParallelOptions, Environment, FileStore, HashStore, PrefixStore, ProcessGroup, ProcessGroupOptions,
-    ReduceOp, Reducer, Store, TcpStore, Work,
+    FileStore, HashStore, PrefixStore, ProcessGroup, ProcessGroupOptions, ReduceOp, Store, TcpStore, Work,
 };
 use flambeau_ops::Tensor;
 use pyo3::prelude::*;
@@ -201,10 +202,11 @@ struct PyProcessGroup(ProcessGroup);
 /// Seconds that a message takes, and bytes a second, of a slower network than there is.
 type Delay = Option<(f64, f64)>;
 
-fn options(timeout: f64, debug: Option<bool>, network: Delay) -> ProcessGroupOptions {
+fn options(engine: String, timeout: f64, debug: Option<bool>, network: Delay) -> ProcessGroupOptions {
     let network = network.map(|(latency, bandwidth)| Network { latency, bandwidth });
     let default = ProcessGroupOptions::default();
     ProcessGroupOptions {
+        engine,
         timeout: duration(timeout),
         debug: debug.unwrap_or(default.debug),
         network,
@@ -231,7 +233,7 @@ impl PyProcessGroup {
 #[pymethods]
 impl PyProcessGroup {
     #[staticmethod]
-    #[pyo3(signature = (store, rank, size, host, timeout, debug = None, network = None))]
+    #[pyo3(signature = (store, rank, size, host, engine, timeout, debug = None, network = None))]
     #[expect(clippy::too_many_arguments, reason = "called by one function in Python, which names them")]
     fn connect(
         py: Python<'_>,
@@ -239,11 +241,12 @@ impl PyProcessGroup {
         rank: usize,
         size: usize,
         host: Option<String>,
+        engine: String,
         timeout: f64,
         debug: Option<bool>,
         network: Delay,
     ) -> PyResult<Self> {
-        let mut options = options(timeout, debug, network);
+        let mut options = options(engine, timeout, debug, network);
         options.host = match host.as_deref().map(str::parse) {
             None => IpAddr::V4(Ipv4Addr::LOCALHOST),
             Some(Ok(host)) => host,
@@ -259,11 +262,20 @@ impl PyProcessGroup {
 
     /// The group of the processes that a launcher started.
     #[staticmethod]
-    #[pyo3(signature = (timeout, debug = None, network = None))]
-    fn from_env(py: Python<'_>, timeout: f64, debug: Option<bool>, network: Delay) -> PyResult<Self> {
-        let options = options(timeout, debug, network);
-        let made = || ProcessGroup::from_environment(&Environment::from_env()?, options);
-        detached_owning(py, made).map(PyProcessGroup).map_err(of_group)
+    #[pyo3(signature = (engine, timeout, debug = None, network = None))]
+    fn from_env(
+        py: Python<'_>,
+        engine: String,
+        timeout: f64,
+        debug: Option<bool>,
+        network: Delay,
+    ) -> PyResult<Self> {
+        let options = options(engine, timeout, debug, network);
+        detached_owning(py, || ProcessGroup::with_options(options)).map(PyProcessGroup).map_err(of_group)
+    }
+
+    fn engine(&self) -> String {
+        self.0.engine().to_owned()
     }
 
     fn rank(&self) -> usize {
@@ -423,44 +435,16 @@ impl PyProcessGroup {
     }
 }
 
-/// Averages gradients over ranks while a backward pass runs.
-#[pyclass(name = "_Reducer", module = "flambeau", frozen)]
-struct PyReducer(Reducer);
+/// A tensor that is returned to Python.
+struct Wrapped(Tensor);
 
-#[pymethods]
-impl PyReducer {
-    #[new]
-    #[pyo3(signature = (params, group, bucket_bytes, first_bucket_bytes, deterministic, as_view, compression = None))]
-    fn new(
-        params: Vec<TensorObject<'_>>,
-        group: &Bound<'_, PyProcessGroup>,
-        bucket_bytes: usize,
-        first_bucket_bytes: usize,
-        deterministic: bool,
-        as_view: bool,
-        compression: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        let options = DataParallelOptions {
-            bucket_bytes,
-            first_bucket_bytes,
-            deterministic_micro_batches: deterministic,
-            gradient_as_bucket_view: as_view,
-            compression: compression.map(dtype_of).transpose()?,
-        };
-        let reducer = Reducer::new(&tensors(&params), group.get().0.clone(), options);
-        reducer.map(PyReducer).map_err(raise)
-    }
+impl<'py> IntoPyObject<'py> for Wrapped {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
 
-    fn set_sync(&self, sync: bool) {
-        self.0.set_sync(sync);
-    }
-
-    fn prepare(&self) -> PyResult<()> {
-        self.0.prepare().map_err(raise)
-    }
-
-    fn bucket_bytes(&self) -> Vec<usize> {
-        self.0.bucket_bytes()
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        wrap(py, self.0)
     }
 }
 
@@ -468,5 +452,6 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyStore>()?;
     module.add_class::<PyWork>()?;
     module.add_class::<PyProcessGroup>()?;
-    module.add_class::<PyReducer>()
+    reducer::install(module)?;
+    checkpoint::install(module)
 }

@@ -63,9 +63,6 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        if let Some(network) = self.core.options.network {
-            std::thread::sleep(network.message(bytes.len()));
-        }
         let to = self.name(to);
         self.core.transport.send(to, Channel::Collective, &self.signature, bytes, self.core.options.timeout)
     }

@@ -5,12 +5,10 @@
 use super::Call;
 use crate::bytes::{buffer, copied, with_bytes, with_bytes_mut};
 use crate::reduce::ReduceOp;
+use crate::simulate::ONE_ROUND;
 use flambeau_core::Result;
 use flambeau_ops::Tensor;
 use std::ops::Range;
-
-/// Up to so many bytes every rank sends all to all: one round instead of two.
-const SHORT: usize = 16 << 10;
 
 /// The bytes that rank `rank` of `size` reduces, of `count` elements of `width` bytes.
 fn chunk(count: usize, width: usize, size: usize, rank: usize) -> Range<usize> {
@@ -29,7 +27,7 @@ fn write(to: &mut [u8], from: &Tensor) -> Result<()> {
 pub(super) fn all_reduce(call: &Call<'_>, tensor: &Tensor, op: ReduceOp) -> Result<()> {
     let (dtype, width, size) = (tensor.dtype(), tensor.element_size(), call.size());
     with_bytes_mut(tensor, |bytes| {
-        if bytes.len() <= SHORT {
+        if bytes.len() <= ONE_ROUND {
             call.peers().try_for_each(|peer| call.send(peer, bytes))?;
             let result = call.reduce(copied(bytes)?, dtype, op)?;
             return write(bytes, &result);
