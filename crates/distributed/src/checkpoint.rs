@@ -232,5 +232,8 @@ fn random_name() -> String {
 
 /// What a plan says if a tensor is described differently.
 fn differs(name: &str) -> Error {
-    error!(InvalidArgument("checkpoint", "state"), "expected tensor `{name}` of the same sizes and dtype on all ranks")
+    error!(
+        InvalidArgument("checkpoint", "state"),
+        "expected tensor `{name}` of the same sizes and dtype on all ranks"
+    )
 }

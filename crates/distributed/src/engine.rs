@@ -4,12 +4,13 @@
 //! an engine is small. (PyTorch's backends implement the collectives themselves, each with sums of its own.)
 
 mod connect;
-mod disturbed;
+mod fault_injection;
 mod mpi;
 mod tcp;
 
 pub use crate::transport::{Engine, Inbox, SendHook};
-pub(crate) use disturbed::Disturbed;
+pub(crate) use fault_injection::FaultInjection;
+pub use mpi::is_available as is_mpi_available;
 pub(crate) use mpi::{NAME as MPI, World};
 
 use crate::store::Store;
@@ -65,7 +66,10 @@ fn find(name: &str, others: &[(String, Connect)]) -> Option<Connect> {
 /// The names of all engines.
 pub fn engines() -> Vec<String> {
     let others = OTHERS.lock();
-    OWN.iter().map(|(name, _)| (*name).to_owned()).chain(others.iter().map(|(name, _)| name.clone())).collect()
+    OWN.iter()
+        .map(|(name, _)| (*name).to_owned())
+        .chain(others.iter().map(|(name, _)| name.clone()))
+        .collect()
 }
 
 /// Connects the engine of a name.

@@ -8,7 +8,7 @@ mod messages;
 mod queue;
 
 use crate::bytes;
-use crate::engine::{self, Disturbed, SendHook, Setup};
+use crate::engine::{self, FaultInjection, SendHook, Setup};
 use crate::rendezvous::Environment;
 use crate::simulate::Network;
 use crate::store::{HashStore, PrefixStore, Store};
@@ -133,10 +133,9 @@ impl ProcessGroup {
         options: ProcessGroupOptions,
     ) -> Result<Self> {
         let connect = |store: &dyn Store, inbox| {
-            let setup =
-                Setup { store, rank, size, host: options.host, timeout: options.timeout, inbox };
+            let setup = Setup { store, rank, size, host: options.host, timeout: options.timeout, inbox };
             let engine = engine::connect(&options.engine, &setup)?;
-            Ok(Disturbed::around(engine, options.network, options.before_send.clone()))
+            Ok(FaultInjection::around(engine, options.network, options.before_send.clone()))
         };
         let transport = Transport::new(store, rank, size, connect)?;
         let id = transport.next_group();

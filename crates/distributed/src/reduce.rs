@@ -107,7 +107,10 @@ impl ReduceOp {
         let Some(result) = tree.finish(|a, b| self.combine(a, b))? else {
             bail!(InvalidArgument, "expected the tensor of at least one rank")
         };
-        let result = if self == ReduceOp::Avg { result.div_scalar(count as i64)? } else { result };
+        if self == ReduceOp::Avg && count > 1 {
+            // The sum of several tensors is a new one.
+            result.div_scalar_(count as i64)?;
+        }
         result.to_dtype(dtype)
     }
 }

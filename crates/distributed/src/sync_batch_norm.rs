@@ -62,7 +62,11 @@ impl SyncBatchNorm {
         let count = Tensor::full(&[1], (input.numel() / channels.max(1)) as f64, ScalarType::F64)?;
         self.group.all_reduce(&count, crate::ReduceOp::Sum)?.wait()?;
         let count = count.item::<f64>()?;
-        ensure!(count > 1.0, InvalidArgument, "SyncBatchNorm: expected more than one value for each channel on all ranks");
+        ensure!(
+            count > 1.0,
+            InvalidArgument,
+            "SyncBatchNorm: expected more than one value for each channel on all ranks"
+        );
         let sum = |x: &Tensor| {
             let sum = x.sum_with(SumOptions::new().dim(&dims).keepdim(true))?;
             all_reduce(&self.group, &sum)?.div_scalar(count)
@@ -108,7 +112,11 @@ impl Forward for SyncBatchNorm {
         let channels = self.weight.as_ref().or(self.running_mean.as_ref()).map(Tensor::numel);
         let found = input.sizes().get(1).copied();
         if found.is_none() || channels.is_some_and(|channels| Some(channels) != found) {
-            bail!(Shape, "SyncBatchNorm: expected an input of sizes [n, {channels:?}, ..] but got {:?}", input.sizes());
+            bail!(
+                Shape,
+                "SyncBatchNorm: expected an input of sizes [n, {channels:?}, ..] but got {:?}",
+                input.sizes()
+            );
         }
         if self.training.is_training() || self.running_mean.is_none() {
             return self.train(input);

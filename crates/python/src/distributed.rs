@@ -150,9 +150,9 @@ impl PyStore {
     }
 }
 
-/// A call that runs in the background.
+/// A call that runs in the background, and the tensors that have its results afterwards.
 #[pyclass(name = "Work", module = "flambeau.distributed", frozen)]
-struct PyWork(Work);
+struct PyWork(Work, Vec<Tensor>);
 
 #[pymethods]
 impl PyWork {
@@ -187,6 +187,17 @@ impl PyWork {
     /// Whether the call has completed without an error.
     fn is_success(&self) -> bool {
         self.0.is_success()
+    }
+
+    /// The tensors that have the results of a call that has completed.
+    fn result(&self) -> Vec<Wrapped> {
+        self.1.iter().cloned().map(Wrapped).collect()
+    }
+
+    /// A future of these tensors.
+    fn get_future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let class = slf.py().import("flambeau.distributed.futures")?.getattr("WorkFuture")?;
+        class.call1((slf, slf.get().result()))
     }
 
     /// The rank from which a message was received.
@@ -224,9 +235,11 @@ impl PyProcessGroup {
     fn start(
         &self,
         py: Python<'_>,
+        results: &[Tensor],
         call: impl FnOnce(&ProcessGroup) -> Result<Work> + Send,
     ) -> PyResult<PyWork> {
-        detached_owning(py, || call(&self.0)).map(PyWork).map_err(of_group)
+        let work = detached_owning(py, || call(&self.0)).map_err(of_group)?;
+        Ok(PyWork(work, results.to_vec()))
     }
 }
 
@@ -272,6 +285,12 @@ impl PyProcessGroup {
     ) -> PyResult<Self> {
         let options = options(engine, timeout, debug, network);
         detached_owning(py, || ProcessGroup::with_options(options)).map(PyProcessGroup).map_err(of_group)
+    }
+
+    /// A group of this process alone.
+    #[staticmethod]
+    fn single() -> PyResult<Self> {
+        ProcessGroup::single().map(PyProcessGroup).map_err(of_group)
     }
 
     fn engine(&self) -> String {
@@ -321,7 +340,7 @@ impl PyProcessGroup {
 
     fn all_reduce(&self, py: Python<'_>, tensor: &TensorObject<'_>, op: (String, f64)) -> PyResult<PyWork> {
         let (tensor, op) = (tensor.get().tensor().clone(), op_of(op)?);
-        self.start(py, |group| group.all_reduce(&tensor, op))
+        self.start(py, std::slice::from_ref(&tensor), |group| group.all_reduce(&tensor, op))
     }
 
     fn reduce(
@@ -332,12 +351,12 @@ impl PyProcessGroup {
         op: (String, f64),
     ) -> PyResult<PyWork> {
         let (tensor, op) = (tensor.get().tensor().clone(), op_of(op)?);
-        self.start(py, |group| group.reduce(&tensor, dst, op))
+        self.start(py, std::slice::from_ref(&tensor), |group| group.reduce(&tensor, dst, op))
     }
 
     fn broadcast(&self, py: Python<'_>, tensor: &TensorObject<'_>, src: usize) -> PyResult<PyWork> {
         let tensor = tensor.get().tensor().clone();
-        self.start(py, |group| group.broadcast(&tensor, src))
+        self.start(py, std::slice::from_ref(&tensor), |group| group.broadcast(&tensor, src))
     }
 
     fn all_gather(
@@ -347,7 +366,7 @@ impl PyProcessGroup {
         input: &TensorObject<'_>,
     ) -> PyResult<PyWork> {
         let (outputs, input) = (tensors(&outputs), input.get().tensor().clone());
-        self.start(py, |group| group.all_gather(&outputs, &input))
+        self.start(py, &outputs, |group| group.all_gather(&outputs, &input))
     }
 
     fn all_gather_into_tensor(
@@ -357,7 +376,7 @@ impl PyProcessGroup {
         input: &TensorObject<'_>,
     ) -> PyResult<PyWork> {
         let (output, input) = (output.get().tensor().clone(), input.get().tensor().clone());
-        self.start(py, |group| group.all_gather_into_tensor(&output, &input))
+        self.start(py, std::slice::from_ref(&output), |group| group.all_gather_into_tensor(&output, &input))
     }
 
     fn gather(
@@ -368,7 +387,7 @@ impl PyProcessGroup {
         dst: usize,
     ) -> PyResult<PyWork> {
         let (outputs, input) = (tensors(&outputs), input.get().tensor().clone());
-        self.start(py, |group| group.gather(&input, &outputs, dst))
+        self.start(py, &outputs, |group| group.gather(&input, &outputs, dst))
     }
 
     fn scatter(
@@ -379,7 +398,7 @@ impl PyProcessGroup {
         src: usize,
     ) -> PyResult<PyWork> {
         let (inputs, output) = (tensors(&inputs), output.get().tensor().clone());
-        self.start(py, |group| group.scatter(&output, &inputs, src))
+        self.start(py, std::slice::from_ref(&output), |group| group.scatter(&output, &inputs, src))
     }
 
     fn reduce_scatter(
@@ -390,7 +409,7 @@ impl PyProcessGroup {
         op: (String, f64),
     ) -> PyResult<PyWork> {
         let (inputs, output, op) = (tensors(&inputs), output.get().tensor().clone(), op_of(op)?);
-        self.start(py, |group| group.reduce_scatter(&output, &inputs, op))
+        self.start(py, std::slice::from_ref(&output), |group| group.reduce_scatter(&output, &inputs, op))
     }
 
     fn reduce_scatter_tensor(
@@ -401,7 +420,9 @@ impl PyProcessGroup {
         op: (String, f64),
     ) -> PyResult<PyWork> {
         let (input, output, op) = (input.get().tensor().clone(), output.get().tensor().clone(), op_of(op)?);
-        self.start(py, |group| group.reduce_scatter_tensor(&output, &input, op))
+        self.start(py, std::slice::from_ref(&output), |group| {
+            group.reduce_scatter_tensor(&output, &input, op)
+        })
     }
 
     fn all_to_all(
@@ -411,16 +432,16 @@ impl PyProcessGroup {
         inputs: Vec<TensorObject<'_>>,
     ) -> PyResult<PyWork> {
         let (outputs, inputs) = (tensors(&outputs), tensors(&inputs));
-        self.start(py, |group| group.all_to_all(&outputs, &inputs))
+        self.start(py, &outputs, |group| group.all_to_all(&outputs, &inputs))
     }
 
     fn barrier(&self, py: Python<'_>) -> PyResult<PyWork> {
-        self.start(py, ProcessGroup::barrier)
+        self.start(py, &[], ProcessGroup::barrier)
     }
 
     fn send(&self, py: Python<'_>, tensor: &TensorObject<'_>, dst: usize, tag: i64) -> PyResult<PyWork> {
         let tensor = tensor.get().tensor().clone();
-        self.start(py, |group| group.send(&tensor, dst, tag))
+        self.start(py, &[], |group| group.send(&tensor, dst, tag))
     }
 
     fn recv(
@@ -431,7 +452,7 @@ impl PyProcessGroup {
         tag: i64,
     ) -> PyResult<PyWork> {
         let tensor = tensor.get().tensor().clone();
-        self.start(py, |group| group.recv(&tensor, src, tag))
+        self.start(py, std::slice::from_ref(&tensor), |group| group.recv(&tensor, src, tag))
     }
 }
 
@@ -448,10 +469,17 @@ impl<'py> IntoPyObject<'py> for Wrapped {
     }
 }
 
+/// Whether there is a library of MPI with the standard ABI.
+#[pyfunction]
+fn _is_mpi_available(py: Python<'_>) -> bool {
+    py.detach(flambeau_distributed::engine::is_mpi_available)
+}
+
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyStore>()?;
     module.add_class::<PyWork>()?;
     module.add_class::<PyProcessGroup>()?;
+    module.add_function(wrap_pyfunction!(_is_mpi_available, module)?)?;
     reducer::install(module)?;
     checkpoint::install(module)
 }

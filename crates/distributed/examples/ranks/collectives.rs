@@ -82,8 +82,11 @@ pub(crate) fn rank() -> Result<()> {
     let large = job::setting(job::PART)? == "large";
     for count in counts {
         // Large tensors of each width once.
-        let dtypes: &[ScalarType] =
-            if large { &[ScalarType::F32, ScalarType::BF16, ScalarType::I64, ScalarType::U8] } else { &DTYPES };
+        let dtypes: &[ScalarType] = if large {
+            &[ScalarType::F32, ScalarType::BF16, ScalarType::I64, ScalarType::U8]
+        } else {
+            &DTYPES
+        };
         for dtype in dtypes {
             reductions(&group, count, *dtype, if large { &OPS[..1] } else { &OPS }, &mut counted)?;
             movements(&group, count, *dtype, &mut counted)?;
@@ -179,9 +182,9 @@ fn movements(group: &ProcessGroup, count: usize, dtype: ScalarType, counted: &mu
     for (from, output) in outputs.iter().enumerate() {
         compare_moved(output, &of(from * 10 + rank)?, "all_to_all")?;
     }
-    ring(group, &x(rank)?, &empty()?)?.iter().try_for_each(|found| {
-        compare_moved(found, &of((rank + size - 1) % size)?, "send and recv")
-    })?;
+    ring(group, &x(rank)?, &empty()?)?
+        .iter()
+        .try_for_each(|found| compare_moved(found, &of((rank + size - 1) % size)?, "send and recv"))?;
     group.barrier()?.wait()?;
     (0..4).for_each(|_| counted.add(count));
     Ok(())

@@ -37,12 +37,18 @@ pub(crate) fn run(quick: bool) -> Result<String> {
         killed += usize::from(folder.path().join("killed").exists());
         for rank in 0..2 {
             let found = folder.report(rank)?;
-            ensure!(bits(&found) == expected, Internal, "point {point}: rank {rank} has other bits after the restart");
+            ensure!(
+                bits(&found) == expected,
+                Internal,
+                "point {point}: rank {rank} has other bits after the restart"
+            );
         }
         same += 1;
     }
     ensure!(killed == same, Internal, "{same} jobs but only {killed} were killed");
-    Ok(format!("{killed} SIGKILLs at points of a training, {same} restarts from the last checkpoint with the same bits"))
+    Ok(format!(
+        "{killed} SIGKILLs at points of a training, {same} restarts from the last checkpoint with the same bits"
+    ))
 }
 
 fn messages(report: &str) -> u64 {
@@ -59,7 +65,8 @@ pub(crate) fn rank() -> Result<()> {
     let is_first = job::attempt()? == 0;
     let victim: Option<usize> = job::number(VICTIM).ok().filter(|_| is_first);
     let (message, file): (Option<u64>, Option<u64>) = (job::number(MESSAGE).ok(), job::number(FILE).ok());
-    let is_victim = victim.is_some_and(|victim| std::env::var("RANK").is_ok_and(|rank| rank == victim.to_string()));
+    let is_victim =
+        victim.is_some_and(|victim| std::env::var("RANK").is_ok_and(|rank| rank == victim.to_string()));
     let (counted, marker) = (sent.clone(), folder.join("killed"));
     let mut options = job::options(60.0);
     options.before_send = Some(Arc::new(move |number, _, _| {
@@ -90,7 +97,10 @@ fn die_at_file(folder: &Path, marker: &Path, n: u64) -> Result<()> {
     let watch = move || {
         let mut seen: Vec<String> = Vec::new();
         loop {
-            let names = fs::read_dir(&folder).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            let names = fs::read_dir(&folder)
+                .into_iter()
+                .flatten()
+                .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
             for name in names.filter(|name| name.ends_with(".tmp")) {
                 if !seen.contains(&name) {
                     seen.push(name);

@@ -15,13 +15,20 @@ pub(crate) fn run(_: bool) -> Result<String> {
     let mut same = Vec::new();
     for size in [2, 4] {
         let reports = Job::new("launchers", size).run()?;
-        ensure!(reports.iter().all(|report| *report == expected), Internal, "{size} ranks have other bits than one");
+        ensure!(
+            reports.iter().all(|report| *report == expected),
+            Internal,
+            "{size} ranks have other bits than one"
+        );
         same.push(format!("ours on {size} ranks"));
     }
     slurm(&expected)?;
     same.push("Slurm's variables".to_owned());
     let Ok(mpiexec) = job::setting(MPIEXEC) else {
-        return Ok(format!("the same bits: {}; without {MPIEXEC} nothing of MPI was tested", same.join(", ")));
+        return Ok(format!(
+            "the same bits: {}; without {MPIEXEC} nothing of MPI was tested",
+            same.join(", ")
+        ));
     };
     for (engine, sizes) in [("tcp", &[2][..]), ("mpi", &[2, 4])] {
         for size in sizes {
@@ -55,7 +62,10 @@ fn slurm(expected: &str) -> Result<()> {
     let mut children = Vec::new();
     for rank in 0..2 {
         let mut command = job.command(&folder)?;
-        command.env("SLURM_PROCID", rank.to_string()).env("SLURM_NTASKS", "2").env("SLURM_LOCALID", rank.to_string());
+        command
+            .env("SLURM_PROCID", rank.to_string())
+            .env("SLURM_NTASKS", "2")
+            .env("SLURM_LOCALID", rank.to_string());
         children.push(command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", &port).spawn()?);
     }
     for mut child in children {
@@ -66,7 +76,8 @@ fn slurm(expected: &str) -> Result<()> {
 }
 
 fn under_mpiexec(mpiexec: &str, engine: &str, size: usize, expected: &str) -> Result<()> {
-    let (folder, what) = (Folder::new(&format!("mpi-{engine}-{size}"))?, format!("mpiexec with the engine {engine}"));
+    let (folder, what) =
+        (Folder::new(&format!("mpi-{engine}-{size}"))?, format!("mpiexec with the engine {engine}"));
     let rank = Job::new("launchers", size).set(ENGINE, engine).command(&folder)?;
     let mut command = Command::new(mpiexec);
     command.args(["-n", &size.to_string()]).arg(rank.get_program());

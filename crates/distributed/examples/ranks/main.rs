@@ -68,7 +68,11 @@ fn launch() -> Result<bool> {
         }
     }
     let passed = chosen.len() - failed.len();
-    println!("ranks: {passed} parts passed, {} failed {failed:?}, {:.0} s", failed.len(), begin.elapsed().as_secs_f64());
+    println!(
+        "ranks: {passed} parts passed, {} failed {failed:?}, {:.0} s",
+        failed.len(),
+        begin.elapsed().as_secs_f64()
+    );
     Ok(failed.is_empty())
 }
 

@@ -17,7 +17,9 @@ pub(crate) fn run(_: bool) -> Result<String> {
     let mut shares = Vec::new();
     for report in Job::new("memory", 2).run()? {
         let numbers: Vec<f64> = report.split(' ').filter_map(|number| number.parse().ok()).collect();
-        let [whole, sharded] = numbers[..] else { return Err(error!(Internal, "a rank reported {report:?}")) };
+        let [whole, sharded] = numbers[..] else {
+            return Err(error!(Internal, "a rank reported {report:?}"));
+        };
         let share = sharded / whole;
         ensure!(share <= LIMIT, Internal, "a rank has {sharded} of {whole} bytes of state");
         shares.push(format!("{:.1} of {:.1} MB", sharded / 1e6, whole / 1e6));

@@ -93,7 +93,8 @@ fn resume(folder: &Path, model: &Net, optimizer: &mut Zero) -> Result<usize> {
     }
     let (state, notes) = checkpoint::load_all(folder)?;
     let part = |part: &str| {
-        let named = state.iter().filter_map(|(name, x)| Some((name.strip_prefix(part)?.to_owned(), x.clone())));
+        let named =
+            state.iter().filter_map(|(name, x)| Some((name.strip_prefix(part)?.to_owned(), x.clone())));
         named.collect()
     };
     model.load_state_dict(&part("model."))?;

@@ -36,7 +36,9 @@ pub(crate) fn run(_: bool) -> Result<String> {
 
 /// The longest of the times that the ranks have reported.
 pub(crate) fn longest(reports: &[String]) -> Result<f64> {
-    let times = reports.iter().map(|report| report.trim().parse().map_err(|_| error!(Internal, "no time: {report:?}")));
+    let times = reports
+        .iter()
+        .map(|report| report.trim().parse().map_err(|_| error!(Internal, "no time: {report:?}")));
     times.collect::<Result<Vec<f64>>>().map(|times| times.into_iter().fold(0.0, f64::max))
 }
 
@@ -52,7 +54,8 @@ pub(crate) fn rank() -> Result<()> {
 
 /// The shortest of some backward passes that compute one gradient after another, each of so many elements and in so many seconds.
 pub(crate) fn shortest_step(group: ProcessGroup, counts: &[i64], compute: f64) -> Result<f64> {
-    let leaf = |count: &i64| Tensor::ones(&[*count], flambeau_core::ScalarType::F32)?.with_requires_grad(true);
+    let leaf =
+        |count: &i64| Tensor::ones(&[*count], flambeau_core::ScalarType::F32)?.with_requires_grad(true);
     let leaves: Vec<Tensor> = counts.iter().map(leaf).collect::<Result<_>>()?;
     let sleep = move |_: &Tensor| {
         std::thread::sleep(Duration::from_secs_f64(compute));

@@ -31,7 +31,8 @@ fn held() -> Result<Held> {
         .filter_map(|entry| Some(fs::read_link(entry.ok()?.path()).ok()?.to_string_lossy().into_owned()))
         .collect();
     let status = fs::read_to_string("/proc/self/status")?;
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+    let kilobytes =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
     Ok(Held {
         files: links.len(),
         sockets: links.iter().filter(|link| link.starts_with("socket:")).count(),
@@ -46,8 +47,11 @@ fn settled(before: Option<Held>) -> Result<Held> {
     let begin = Instant::now();
     loop {
         let now = held()?;
-        let is_settled = before.is_none_or(|before| now.threads <= before.threads && now.files <= before.files);
-        if (is_settled && begin.elapsed() > Duration::from_millis(50)) || begin.elapsed() > Duration::from_secs(3) {
+        let is_settled =
+            before.is_none_or(|before| now.threads <= before.threads && now.files <= before.files);
+        if (is_settled && begin.elapsed() > Duration::from_millis(50))
+            || begin.elapsed() > Duration::from_secs(3)
+        {
             return Ok(now);
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -90,7 +94,8 @@ pub(crate) fn rank() -> Result<()> {
 /// Makes a group, uses it and a group of it, and destroys both.
 fn cycle(store: &Arc<dyn Store>, environment: &Environment, number: usize) -> Result<()> {
     let own = PrefixStore::new(format!("restart{number}"), store.clone());
-    let group = ProcessGroup::new(Arc::new(own), environment.rank, environment.world_size, job::options(30.0))?;
+    let group =
+        ProcessGroup::new(Arc::new(own), environment.rank, environment.world_size, job::options(30.0))?;
     let x = Tensor::ones(&[10_001], ScalarType::F32)?;
     group.all_reduce(&x, ReduceOp::Sum)?.wait()?;
     if let Some(part) = group.new_group(&[0, 1])? {

@@ -93,6 +93,11 @@ fn reduced(parts: impl Iterator<Item = f64>, op: ReduceOp, ranks: usize) -> f64 
 pub(crate) fn compare_moved(found: &Tensor, expected: &[f64], what: &str) -> Result<()> {
     let dtype = found.dtype();
     let found = read(found)?;
-    ensure!(found == expected, Internal, "{what} of {dtype} with {} elements has other elements", expected.len());
+    ensure!(
+        found == expected,
+        Internal,
+        "{what} of {dtype} with {} elements has other elements",
+        expected.len()
+    );
     Ok(())
 }

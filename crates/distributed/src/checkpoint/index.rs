@@ -73,8 +73,12 @@ impl Index {
 
     /// The parts of a tensor, which must have the sizes and the dtype of a shard.
     pub(super) fn parts_of(&self, name: &str, shard: &Shard) -> Result<&[Part]> {
-        let absent =
-            || error!(InvalidArgument("checkpoint", "state"), "expected a checkpoint with tensor `{name}` but it has none");
+        let absent = || {
+            error!(
+                InvalidArgument("checkpoint", "state"),
+                "expected a checkpoint with tensor `{name}` but it has none"
+            )
+        };
         let entry = self.tensors.get(name).ok_or_else(absent)?;
         ensure!(
             entry.sizes == shard.sizes && entry.dtype == shard.dtype(),
@@ -111,7 +115,8 @@ impl Entry {
 
     fn parse(text: &str) -> Result<Entry> {
         let mut fields = text.split(';');
-        let (dtype, sizes) = fields.next().and_then(|head| head.split_once(' ')).ok_or_else(|| damaged(text))?;
+        let (dtype, sizes) =
+            fields.next().and_then(|head| head.split_once(' ')).ok_or_else(|| damaged(text))?;
         let sizes = sizes.split(',').filter(|size| !size.is_empty());
         let sizes = sizes.map(|size| number(Some(size), text)).collect::<Result<Vec<i64>>>()?;
         let part = |field: &str| {
@@ -135,12 +140,15 @@ mod tests {
 
     #[test]
     fn an_entry_is_read_as_it_was_written() {
-        let part = |range: Range<i64>, rank| Part { range, file: file_of_parts("ab", rank), key: "7".to_owned() };
+        let part =
+            |range: Range<i64>, rank| Part { range, file: file_of_parts("ab", rank), key: "7".to_owned() };
         for sizes in [vec![], vec![0], vec![2, 3]] {
             let entry = Entry { dtype: ScalarType::BF16, sizes, parts: vec![part(0..4, 0), part(4..6, 1)] };
             assert_eq!(Entry::parse(&entry.text()).unwrap(), entry);
         }
-        for damaged in ["", "float32", "float32 a", "float32 2;0 2 ../x 1", "float32 2;2 0 parts-a.safetensors 1"] {
+        for damaged in
+            ["", "float32", "float32 a", "float32 2;0 2 ../x 1", "float32 2;2 0 parts-a.safetensors 1"]
+        {
             assert!(Entry::parse(damaged).is_err(), "{damaged}");
         }
     }

@@ -38,7 +38,11 @@ impl Plan {
     /// Compares what the ranks have. All ranks call this.
     pub(super) fn agree(group: &ProcessGroup, state: &ShardedState) -> Result<Plan> {
         let checked = state.iter().try_for_each(|(name, shard)| {
-            ensure!(!name.contains('\n'), InvalidArgument("checkpoint", "state"), "expected names of one line but got {name:?}");
+            ensure!(
+                !name.contains('\n'),
+                InvalidArgument("checkpoint", "state"),
+                "expected names of one line but got {name:?}"
+            );
             shard.check()
         });
         all_succeeded(group, checked)?;

@@ -45,9 +45,7 @@ type Hook = dyn Fn(&ProcessGroup, &GradBucket) -> Result<Pending> + Send + Sync;
 
 impl CommHook {
     /// The hook that calls a function for each bucket, on the thread of the backward pass.
-    pub fn new(
-        hook: impl Fn(&ProcessGroup, &GradBucket) -> Result<Pending> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(hook: impl Fn(&ProcessGroup, &GradBucket) -> Result<Pending> + Send + Sync + 'static) -> Self {
         CommHook(Arc::new(hook))
     }
 

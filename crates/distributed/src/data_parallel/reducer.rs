@@ -59,7 +59,8 @@ impl Reducer {
         );
         params.iter().try_for_each(|param| bytes::check("DistributedDataParallel", "module", param))?;
         ensure!(
-            !options.deterministic_micro_batches || !(options.find_unused_parameters || options.hook.is_some()),
+            !options.deterministic_micro_batches
+                || !(options.find_unused_parameters || options.hook.is_some()),
             InvalidArgument("DistributedDataParallel", "deterministic"),
             "expected deterministic micro-batches without find_unused_parameters and hooks, with which sums have other bits"
         );

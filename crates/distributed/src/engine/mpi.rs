@@ -27,6 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The length of the message with the address of the store: an address is shorter.
 const ADDRESS: usize = 64;
 
+/// Whether there is a library of MPI with the standard ABI of MPI 5.
+pub fn is_available() -> bool {
+    Mpi::is_available()
+}
+
 /// All processes that `mpiexec` has started. A process joins it once, since MPI is initialized once.
 pub(crate) struct World {
     pub(crate) rank: usize,
@@ -169,7 +174,8 @@ fn meet(mpi: &Mpi) -> Result<(SocketAddr, Option<TcpStore>)> {
     let message = mpi.broadcast(message)?;
     let text = String::from_utf8_lossy(&message);
     let text = text.trim_end_matches('\0');
-    let address = text.parse().map_err(|_| error!(Io, "rank 0 serves a store at {text:?}, which is no address"))?;
+    let address =
+        text.parse().map_err(|_| error!(Io, "rank 0 serves a store at {text:?}, which is no address"))?;
     Ok((address, server))
 }
 
@@ -243,7 +249,9 @@ impl Engine for MpiEngine {
         match self.start(to, header, payload)?.wait(timeout) {
             Some(Ok(())) => Ok(()),
             Some(Err(reason)) => Err(Error::new(ErrorKind::Io, reason)),
-            None => bail!(Io, "rank {to} has taken no bytes for {timeout:?}: it is stopped, or waits elsewhere"),
+            None => {
+                bail!(Io, "rank {to} has taken no bytes for {timeout:?}: it is stopped, or waits elsewhere")
+            }
         }
     }
 
@@ -292,7 +300,9 @@ impl<'a> Loop<'a> {
         if let Err(e) = &outcome {
             self.sends.drain(..).for_each(|(_, sent)| sent.complete(Err(e.message().to_owned())));
             let inbox = self.inbox.iter();
-            inbox.for_each(|inbox| (0..self.mpi.size).for_each(|rank| inbox.lost(rank, e.message().to_owned())));
+            inbox.for_each(|inbox| {
+                (0..self.mpi.size).for_each(|rank| inbox.lost(rank, e.message().to_owned()))
+            });
         }
         outcome
     }

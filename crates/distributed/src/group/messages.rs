@@ -22,8 +22,7 @@ pub(super) fn send(core: &Core, tensor: &Tensor, dst: usize, tag: i64, sequence:
         detail: String::new(),
     };
     let (channel, timeout, to) = (Channel::Message(tag), core.options.timeout, core.ranks[dst]);
-    let sent =
-        with_bytes(tensor, |bytes| core.transport.send(to, channel, &signature, bytes, timeout));
+    let sent = with_bytes(tensor, |bytes| core.transport.send(to, channel, &signature, bytes, timeout));
     sent.map_err(|e| {
         e.context(format_args!("send from rank {} to rank {to} with tag {tag}", core.ranks[core.rank]))
     })

@@ -33,7 +33,7 @@ fn _save_checkpoint(
         true => checkpoint::save_async(&group, folder, &state, &notes).map(Some),
         false => checkpoint::save(&group, folder, &state, &notes).map(|()| None),
     };
-    Ok(detached_owning(py, save).map_err(raise)?.map(PyWork))
+    Ok(detached_owning(py, save).map_err(raise)?.map(|work| PyWork(work, vec![])))
 }
 
 /// Fills tensors with what a checkpoint has, and returns its notes.

@@ -42,6 +42,14 @@ impl PyGradBucket {
         self.0.buffer.copy_(buffer.get().tensor()).map(drop).map_err(raise)
     }
 
+    /// The same bucket with gradients as numbers of another dtype.
+    fn _converted(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let dtype = dtype_of(dtype)?;
+        let convert = |tensor: &Tensor| tensor.to_dtype(dtype).map_err(raise);
+        let gradients = self.0.gradients.iter().map(convert).collect::<PyResult<_>>()?;
+        Ok(PyGradBucket(GradBucket { buffer: convert(&self.0.buffer)?, gradients, ..self.0.clone() }))
+    }
+
     /// The gradient of each parameter.
     fn gradients(&self) -> Vec<Wrapped> {
         self.0.gradients.iter().cloned().map(Wrapped).collect()
@@ -67,7 +75,9 @@ fn result_of(future: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         Ok(tensor) => Ok(tensor.get().tensor().clone()),
         Err(_) => {
             let name = value.get_type().name()?;
-            Err(PyTypeError::new_err(format!("expected a future of one tensor from a communication hook but got {name}")))
+            Err(PyTypeError::new_err(format!(
+                "expected a future of one tensor from a communication hook but got {name}"
+            )))
         }
     }
 }

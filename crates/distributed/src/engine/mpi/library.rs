@@ -142,6 +142,16 @@ impl Mpi {
         Ok(mpi)
     }
 
+    /// Whether there is a library with all functions. It stays open, as [`start`](Self::start) leaves it.
+    pub(super) fn is_available() -> bool {
+        let found = open().and_then(|library| {
+            let functions = Functions::find(&library);
+            std::mem::forget(library);
+            functions
+        });
+        found.is_ok()
+    }
+
     fn initialize(&mut self) -> Result<()> {
         let f = &self.functions;
         let (mut started, mut provided) = (0, 0);
@@ -194,8 +204,7 @@ impl Mpi {
     pub(super) fn broadcast<const N: usize>(&self, mut bytes: [u8; N]) -> Result<[u8; N]> {
         let address = bytes.as_mut_ptr().cast();
         // SAFETY: N bytes are readable and writable, and the call returns when they are complete.
-        let code =
-            unsafe { (self.functions.broadcast)(address, N as c_int, BYTE, 0, self.communicator) };
+        let code = unsafe { (self.functions.broadcast)(address, N as c_int, BYTE, 0, self.communicator) };
         self.check("MPI_Bcast", code)?;
         Ok(bytes)
     }

@@ -1,4 +1,4 @@
-//! Disturbs another engine: messages are delayed as by a slower network, and a function of the program is called before each.
+//! Fault injection: messages of another engine are delayed as by a slower network, and a function of the program is called before each.
 
 use crate::simulate::Network;
 use crate::transport::{Engine, SendHook};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// An engine with a slower network, or with faults, for tests and measurements.
-pub(crate) struct Disturbed {
+pub(crate) struct FaultInjection {
     inner: Box<dyn Engine>,
     network: Option<Network>,
     hook: Option<SendHook>,
@@ -15,8 +15,8 @@ pub(crate) struct Disturbed {
     sent: AtomicU64,
 }
 
-impl Disturbed {
-    /// The engine itself if nothing is to disturb it.
+impl FaultInjection {
+    /// The engine itself where nothing is injected.
     pub(crate) fn around(
         inner: Box<dyn Engine>,
         network: Option<Network>,
@@ -25,11 +25,11 @@ impl Disturbed {
         if network.is_none() && hook.is_none() {
             return inner;
         }
-        Box::new(Disturbed { inner, network, hook, sent: AtomicU64::new(0) })
+        Box::new(FaultInjection { inner, network, hook, sent: AtomicU64::new(0) })
     }
 }
 
-impl Engine for Disturbed {
+impl Engine for FaultInjection {
     fn name(&self) -> &str {
         self.inner.name()
     }
