@@ -6,6 +6,7 @@
 mod connect;
 mod fault_injection;
 mod mpi;
+mod stream;
 mod tcp;
 
 pub use crate::transport::{Engine, Inbox, SendHook};

@@ -1,5 +1,7 @@
 //! Reductions over ranks: the operations, and the fixed binary tree in which they are applied.
 
+pub(crate) mod slices;
+
 use flambeau_core::{Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
 

@@ -66,7 +66,7 @@ pub(crate) fn shortest_step(group: ProcessGroup, counts: &[i64], compute: f64) -
     let barrier = group.clone();
     let _reducer = Reducer::new(&leaves, group, options)?;
     let mut shortest = f64::INFINITY;
-    for _ in 0..3 {
+    for _ in 0..5 {
         // The gradient of each leaf needs that of the one after it, so they are computed one after another.
         let chain = |sum: Result<Tensor>, leaf: &Tensor| sum?.mul(&leaf.sum()?);
         let product = leaves.iter().fold(Ok(Tensor::from([1.0f32])), chain)?;

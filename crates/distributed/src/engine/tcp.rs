@@ -1,6 +1,8 @@
-//! The engine over TCP: a connection between each pair of ranks, and a thread for each connection that receives.
+//! The engine over TCP, and over local sockets between ranks of one machine: a connection between each pair of ranks, and a thread for each
+//! connection that receives.
 
 use super::Setup;
+use super::stream::Stream;
 use crate::bytes::{buffer, with_bytes_mut};
 use crate::transport::{Engine, Inbox};
 use crate::wire::{Encoder, read_length, read_message};
@@ -8,7 +10,7 @@ use flambeau_core::{Error, ErrorKind, Result, ensure, error};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::thread;
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ const SHORT: usize = 16 << 10;
 
 struct Tcp {
     /// The connection to each rank; none to this one.
-    peers: Vec<Option<Mutex<TcpStream>>>,
+    peers: Vec<Option<Mutex<Stream>>>,
     inbox: Inbox,
 }
 
@@ -38,7 +40,7 @@ pub(super) fn connect(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
 }
 
 impl Tcp {
-    fn peer(&self, to: usize) -> Result<&Mutex<TcpStream>> {
+    fn peer(&self, to: usize) -> Result<&Mutex<Stream>> {
         let peer = self.peers.get(to).and_then(Option::as_ref);
         peer.ok_or_else(|| error!(InvalidArgument, "there is no connection to rank {to}"))
     }
@@ -88,7 +90,7 @@ impl Drop for Tcp {
 }
 
 /// Writes a message; each part must be taken within `timeout`.
-fn write(stream: &mut TcpStream, header: &[u8], payload: &[u8], timeout: Duration) -> Result<()> {
+fn write(stream: &mut Stream, header: &[u8], payload: &[u8], timeout: Duration) -> Result<()> {
     stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))))?;
     let mut first = Encoder::default().bytes(header).u64(payload.len() as u64).finish();
     if payload.len() <= SHORT {
@@ -102,7 +104,7 @@ fn write(stream: &mut TcpStream, header: &[u8], payload: &[u8], timeout: Duratio
 }
 
 /// Starts the thread that receives the messages of a rank.
-fn receive_from(peer: usize, stream: &TcpStream, inbox: &Inbox) -> Result<()> {
+fn receive_from(peer: usize, stream: &Stream, inbox: &Inbox) -> Result<()> {
     let (mut stream, inbox) = (stream.try_clone()?, inbox.clone());
     let receive = move || {
         if let Err(e) = receive_all(peer, &mut stream, &inbox) {
@@ -114,7 +116,7 @@ fn receive_from(peer: usize, stream: &TcpStream, inbox: &Inbox) -> Result<()> {
 }
 
 /// Receives until the rank says goodbye.
-fn receive_all(peer: usize, stream: &mut TcpStream, inbox: &Inbox) -> Result<()> {
+fn receive_all(peer: usize, stream: &mut Stream, inbox: &Inbox) -> Result<()> {
     loop {
         let header = read_message(stream).map_err(closed)?;
         let length = read_length(stream).map_err(closed)?;
@@ -136,7 +138,7 @@ fn closed(e: Error) -> Error {
     }
 }
 
-fn receive_payload(stream: &mut TcpStream, length: u64) -> Result<Tensor> {
+fn receive_payload(stream: &mut Stream, length: u64) -> Result<Tensor> {
     ensure!(length <= i64::MAX as u64, Io, "it sent a message of {length} bytes");
     let payload = buffer(length as usize)?;
     with_bytes_mut(&payload, |bytes| stream.read_exact(bytes).map_err(|e| closed(e.into())))?;

@@ -142,8 +142,8 @@ fn a_checkpoint_of_three_ranks_is_read_by_one() {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
         let part = Tensor::zeros(&[500], ScalarType::F64).unwrap();
-        let wanted = [("whole".to_owned(), Shard::part(&part, &[7, 143], 400).unwrap())].into();
-        let notes = checkpoint::load(&folder, &wanted).unwrap();
+        let requested = [("whole".to_owned(), Shard::part(&part, &[7, 143], 400).unwrap())].into();
+        let notes = checkpoint::load(&folder, &requested).unwrap();
         assert_eq!(values(&part), (400..900).map(f64::from).collect::<Vec<_>>());
         assert_eq!(notes["step"], "2");
         let (all, _) = checkpoint::load_all(&folder).unwrap();
