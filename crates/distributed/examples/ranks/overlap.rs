@@ -14,15 +14,18 @@ pub(crate) const MESSAGE: &str = "FLAMBEAU_RANKS_MESSAGE_TIME";
 /// How many gradients there are, each a bucket of its own.
 pub(crate) const GRADIENTS: usize = 16;
 /// Seconds of computation for each gradient, and of each message: the one, then the other is the longer.
-const CASES: [(f64, f64); 2] = [(0.05, 0.03), (0.03, 0.05)];
+const CASES: [(f64, f64); 2] = [(0.08, 0.05), (0.05, 0.08)];
+/// How often a step is measured that is too long: other programs may have delayed it.
+const TRIES: usize = 5;
 /// How much longer than the greater of computation and communication a step may take.
 const LIMIT: f64 = 1.10;
 
 pub(crate) fn run(_: bool) -> Result<String> {
     let mut texts = Vec::new();
     for (compute, message) in CASES {
-        let step = longest(&Job::new("overlap", 2).set(COMPUTE, compute).set(MESSAGE, message).run()?)?;
+        let job = Job::new("overlap", 2).set(COMPUTE, compute).set(MESSAGE, message);
         let (compute, messages) = (compute * GRADIENTS as f64, message * GRADIENTS as f64);
+        let step = shortest(&job, compute.max(messages) * LIMIT)?;
         let ratio = step / compute.max(messages);
         ensure!(
             ratio <= LIMIT,
@@ -34,8 +37,20 @@ pub(crate) fn run(_: bool) -> Result<String> {
     Ok(format!("computation and communication of {}", texts.join("; ")))
 }
 
+/// The shortest step of some jobs, until one is short enough.
+pub(crate) fn shortest(job: &Job<'_>, enough: f64) -> Result<f64> {
+    let mut found = f64::INFINITY;
+    for _ in 0..TRIES {
+        found = found.min(longest(&job.run()?)?);
+        if found <= enough {
+            break;
+        }
+    }
+    Ok(found)
+}
+
 /// The longest of the times that the ranks have reported.
-pub(crate) fn longest(reports: &[String]) -> Result<f64> {
+fn longest(reports: &[String]) -> Result<f64> {
     let times = reports
         .iter()
         .map(|report| report.trim().parse().map_err(|_| error!(Internal, "no time: {report:?}")));
@@ -66,7 +81,7 @@ pub(crate) fn shortest_step(group: ProcessGroup, counts: &[i64], compute: f64) -
     let barrier = group.clone();
     let _reducer = Reducer::new(&leaves, group, options)?;
     let mut shortest = f64::INFINITY;
-    for _ in 0..5 {
+    for _ in 0..3 {
         // The gradient of each leaf needs that of the one after it, so they are computed one after another.
         let chain = |sum: Result<Tensor>, leaf: &Tensor| sum?.mul(&leaf.sum()?);
         let product = leaves.iter().fold(Ok(Tensor::from([1.0f32])), chain)?;
