@@ -37,7 +37,6 @@ PARTLY = {
     "torch.jit.trace": "gives back the function or module, which runs as it is",
     "torch.load": "tensors of all devices are loaded to the host; old files, from before PyTorch 1.6, are not read",
     "torch.nn.DataParallel": "calls the module: there is one device",
-    "torch.nn.SyncBatchNorm": "normalises by the batch of this process: there is one",
     "torch.nn.attention.flex_attention.flex_attention": "computes all scores, also those that are masked out",
     "torch.optim.SparseAdam": "takes dense gradients too, of which zeros are skipped",
     "torch.overrides.TorchFunctionMode": "sees operators and functions that are calls of operators; functions written in Python are not seen as a whole",

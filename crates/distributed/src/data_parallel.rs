@@ -1,13 +1,16 @@
 //! Data parallel training: gradients are averaged over ranks, in buckets, while the backward pass still runs.
 
 mod buckets;
+mod comm_hook;
+mod reached;
 mod reducer;
 
+pub use comm_hook::{CommHook, GradBucket, Pending};
 pub use reducer::Reducer;
 
 use crate::group::ProcessGroup;
 use flambeau_autograd::Autograd;
-use flambeau_core::{Result, ScalarType, ensure};
+use flambeau_core::{Result, ensure};
 use flambeau_nn::{Forward, Module, Visitor, VisitorMut};
 use flambeau_ops::Tensor;
 use std::sync::Arc;
@@ -25,8 +28,11 @@ pub struct DataParallelOptions {
     pub deterministic_micro_batches: bool,
     /// Lets `grad` of a parameter share the memory of its bucket, which saves a copy.
     pub gradient_as_bucket_view: bool,
-    /// The dtype in which gradients are sent, such as BF16; with `None` their own.
-    pub compression: Option<ScalarType>,
+    /// Searches the graph of the outputs for parameters that the backward pass will not reach. Their gradients count as zeros, and a
+    /// parameter that no rank reaches keeps the gradient that it had. Otherwise such a parameter is an error in the next forward pass.
+    pub find_unused_parameters: bool,
+    /// How buckets are averaged, such as [`CommHook::compressed`]; with `None` by an all-reduce of the gradients as they are.
+    pub hook: Option<CommHook>,
 }
 
 impl Default for DataParallelOptions {
@@ -37,7 +43,8 @@ impl Default for DataParallelOptions {
             first_bucket_bytes: 1 << 20,
             deterministic_micro_batches: false,
             gradient_as_bucket_view: true,
-            compression: None,
+            find_unused_parameters: false,
+            hook: None,
         }
     }
 }
@@ -104,6 +111,15 @@ impl<M: Module> DistributedDataParallel<M> {
             buffers.iter().map(|(_, buffer)| self.group.broadcast(&buffer.detach()?, 0)).collect();
         sent?.iter().try_for_each(crate::work::Work::wait)
     }
+
+    /// Says that a forward pass has ended, with these outputs: searches for parameters that the backward pass will not reach, if the options
+    /// request that. [`Forward::forward`] calls it; programs that call the module itself do.
+    ///
+    /// # Errors
+    /// Those of the group.
+    pub fn find_unused(&self, outputs: &[Tensor]) -> Result<()> {
+        self.reducer.find_unused(outputs)
+    }
 }
 
 /// Ends [`DistributedDataParallel::no_sync`] when it is dropped.
@@ -129,7 +145,9 @@ impl<M: Module> Module for DistributedDataParallel<M> {
 impl<M: Forward> Forward for DistributedDataParallel<M> {
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         self.prepare()?;
-        self.module.forward(input)
+        let output = self.module.forward(input)?;
+        self.find_unused(std::slice::from_ref(&output))?;
+        Ok(output)
     }
 }
 

@@ -8,6 +8,7 @@ mod messages;
 mod queue;
 
 use crate::bytes;
+use crate::engine::{self, FaultInjection, SendHook, Setup};
 use crate::rendezvous::Environment;
 use crate::simulate::Network;
 use crate::store::{HashStore, PrefixStore, Store};
@@ -17,6 +18,7 @@ use call::Call;
 use flambeau_core::{Error, ErrorKind, Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
 use queue::Queue;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,8 +28,10 @@ use std::time::Duration;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// How a group is made.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ProcessGroupOptions {
+    /// The name of the engine that moves messages: `tcp`, `mpi`, or one that [`register_engine`](crate::engine::register_engine) has added.
+    pub engine: String,
     /// How long a call may take, from the time when the calls before it have ended.
     pub timeout: Duration,
     /// The address of this process, by which the others reach it.
@@ -37,18 +41,35 @@ pub struct ProcessGroupOptions {
     pub debug: bool,
     /// A slower network than there is, for tests and measurements: each message is delayed by it.
     pub network: Option<Network>,
+    /// A function that is called before each message to another rank, on the thread that sends it: tests inject faults by it.
+    pub before_send: Option<SendHook>,
 }
 
 impl Default for ProcessGroupOptions {
-    /// The timeout is PyTorch's, and the variable `FLAMBEAU_DISTRIBUTED_DEBUG` switches `debug` on.
+    /// The timeout is PyTorch's. The variable `FLAMBEAU_DISTRIBUTED_ENGINE` names the engine, by default `tcp`, and
+    /// `FLAMBEAU_DISTRIBUTED_DEBUG` switches `debug` on.
     fn default() -> Self {
         ProcessGroupOptions {
+            engine: std::env::var("FLAMBEAU_DISTRIBUTED_ENGINE").unwrap_or_else(|_| "tcp".to_owned()),
             timeout: DEFAULT_TIMEOUT,
             host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             debug: std::env::var_os("FLAMBEAU_DISTRIBUTED_DEBUG")
                 .is_some_and(|value| value != "0" && value != "OFF"),
             network: None,
+            before_send: None,
         }
+    }
+}
+
+impl fmt::Debug for ProcessGroupOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessGroupOptions")
+            .field("engine", &self.engine)
+            .field("timeout", &self.timeout)
+            .field("host", &self.host)
+            .field("debug", &self.debug)
+            .field("network", &self.network)
+            .finish_non_exhaustive()
     }
 }
 
@@ -111,17 +132,37 @@ impl ProcessGroup {
         size: usize,
         options: ProcessGroupOptions,
     ) -> Result<Self> {
-        let transport = Transport::new(store, rank, size, options.host, options.timeout)?;
+        let connect = |store: &dyn Store, inbox| {
+            let setup = Setup { store, rank, size, host: options.host, timeout: options.timeout, inbox };
+            let engine = engine::connect(&options.engine, &setup)?;
+            Ok(FaultInjection::around(engine, options.network, options.before_send.clone()))
+        };
+        let transport = Transport::new(store, rank, size, connect)?;
         let id = transport.next_group();
         Self::of(Core { transport, id, rank, ranks: (0..size).collect(), options })
     }
 
-    /// The group of all processes that a launcher started, by the variables of [`Environment`].
+    /// The group of all processes that a launcher started, by the variables of [`Environment`]. With the engine `mpi` the library of MPI
+    /// says which rank this is.
     ///
     /// # Errors
     /// `InvalidArgument` naming a variable that is missing, and those of [`new`](Self::new).
     pub fn from_env() -> Result<Self> {
-        Self::from_environment(&Environment::from_env()?, ProcessGroupOptions::default())
+        Self::with_options(ProcessGroupOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env).
+    pub fn with_options(mut options: ProcessGroupOptions) -> Result<Self> {
+        if options.engine != engine::MPI {
+            return Self::from_environment(&Environment::from_env()?, options);
+        }
+        let world = engine::World::join()?;
+        let store = world.store(options.timeout)?;
+        options.host = store.local_address()?;
+        Self::new(Arc::new(store), world.rank, world.size, options)
     }
 
     /// The same with options, and an environment that was read before.
@@ -211,6 +252,11 @@ impl ProcessGroup {
     /// The processes of the group by their numbers in the whole job.
     pub fn ranks(&self) -> &[usize] {
         &self.0.core.ranks
+    }
+
+    /// The name of the engine that moves messages.
+    pub fn engine(&self) -> &str {
+        self.0.core.transport.engine()
     }
 
     /// How long a call may take.

@@ -8,10 +8,13 @@
 //! | [`store`] | keys and values that all processes see: in one process, over TCP, in a file |
 //! | [`rendezvous`] | what a launcher tells a process: its rank, the number of ranks, the address of rank 0 |
 //! | `bytes`, [`reduce`] | elements of tensors as bytes; sums over ranks in a fixed binary tree |
-//! | `transport` | connections between all pairs of ranks, and the messages that have arrived |
+//! | `transport` | messages between ranks: what an engine is, and what has arrived |
+//! | [`engine`] | engines that move them: over TCP, by MPI, and those of other crates |
 //! | [`work`] | the handle of a collective that runs in the background |
 //! | `group` | [`ProcessGroup`]: collectives, messages between two ranks, subgroups |
+//! | [`functional`], [`sync_batch_norm`] | collectives with derivatives; batch normalization over ranks |
 //! | [`data_parallel`], [`sampler`], [`zero`] | gradients averaged over ranks; the examples of a rank; sharded state of optimizers |
+//! | [`checkpoint`] | checkpoints that all ranks write, and any number of ranks reads |
 //! | `launch` | [`launch()`]: the ranks of a job on this machine |
 //! | [`simulate`] | what a step costs on more ranks than there are, in virtual time |
 //!
@@ -44,7 +47,10 @@
 mod readme {}
 
 mod bytes;
+pub mod checkpoint;
 pub mod data_parallel;
+pub mod engine;
+pub mod functional;
 mod group;
 mod launch;
 pub mod reduce;
@@ -52,17 +58,19 @@ pub mod rendezvous;
 pub mod sampler;
 pub mod simulate;
 pub mod store;
+pub mod sync_batch_norm;
 mod transport;
 mod wire;
 pub mod work;
 pub mod zero;
 
-pub use data_parallel::{DataParallelOptions, DistributedDataParallel, Reducer};
+pub use data_parallel::{CommHook, DataParallelOptions, DistributedDataParallel, Reducer};
 pub use group::{ProcessGroup, ProcessGroupOptions};
 pub use launch::launch;
 pub use reduce::ReduceOp;
 pub use rendezvous::Environment;
 pub use sampler::DistributedSampler;
 pub use store::{FileStore, HashStore, PrefixStore, Store, TcpStore};
+pub use sync_batch_norm::SyncBatchNorm;
 pub use work::Work;
 pub use zero::ZeroRedundancyOptimizer;

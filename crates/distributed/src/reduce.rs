@@ -1,5 +1,7 @@
 //! Reductions over ranks: the operations, and the fixed binary tree in which they are applied.
 
+pub(crate) mod slices;
+
 use flambeau_core::{Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
 
@@ -107,7 +109,10 @@ impl ReduceOp {
         let Some(result) = tree.finish(|a, b| self.combine(a, b))? else {
             bail!(InvalidArgument, "expected the tensor of at least one rank")
         };
-        let result = if self == ReduceOp::Avg { result.div_scalar(count as i64)? } else { result };
+        if self == ReduceOp::Avg && count > 1 {
+            // The sum of several tensors is a new one.
+            result.div_scalar_(count as i64)?;
+        }
         result.to_dtype(dtype)
     }
 }

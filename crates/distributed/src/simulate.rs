@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+/// Up to so many bytes an all-reduce is one round, in which every rank sends all to all.
+pub(crate) const ONE_ROUND: usize = 16 << 10;
+
 /// A network between ranks, each pair of which has its own link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Network {
@@ -36,20 +39,18 @@ impl Network {
         2.0 * (n - 1.0) * (self.latency + bytes / (n * self.bandwidth))
     }
 
-    /// An all-reduce along a binary tree and back.
+    /// An all-reduce along a binary tree and back, as other libraries have it.
     pub fn tree(self, bytes: f64, ranks: usize) -> f64 {
         2.0 * (ranks as f64).log2().ceil() * self.seconds(bytes)
     }
 
-    /// The all-reduce of this crate: each rank sends its chunks one after another, and then its result.
-    pub fn direct(self, bytes: f64, ranks: usize) -> f64 {
-        // The same messages as along a ring, but those of a round run at the same time.
-        self.ring(bytes, ranks)
-    }
-
-    /// The shortest of these.
+    /// The all-reduce of this crate: each rank sends its chunks one after another, and then its result; these are the messages along a
+    /// ring, but those of a round are independent of each other. Short tensors are sent as they are to all.
     pub fn all_reduce(self, bytes: f64, ranks: usize) -> f64 {
-        self.ring(bytes, ranks).min(self.tree(bytes, ranks))
+        match bytes <= ONE_ROUND as f64 {
+            true => (ranks as f64 - 1.0) * self.seconds(bytes),
+            false => self.ring(bytes, ranks),
+        }
     }
 }
 

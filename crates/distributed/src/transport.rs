@@ -1,17 +1,15 @@
-//! Connections between all pairs of ranks. A thread for each connection receives messages, so that a rank that sends never waits for
-//! the receiver's program.
+//! The messages of a process: what its calls send by an engine, and what has arrived and waits for a call.
 
-mod connect;
 mod frame;
+mod inbox;
 mod mailbox;
 
 pub(crate) use frame::{Channel, Frame, Signature};
+pub use inbox::Inbox;
 pub(crate) use mailbox::{Mailbox, Receive};
 
 use crate::store::Store;
-use flambeau_core::{Error, ErrorKind, Result, error};
-use parking_lot::Mutex;
-use std::net::TcpStream;
+use flambeau_core::{Result, ensure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,45 +17,67 @@ use std::time::Duration;
 /// How long a rank that reports an error waits for a connection that another thread is using.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// All connections of a process. Groups share them.
+/// Moves messages between the ranks of a job. What arrives goes to the [`Inbox`] that it was made with, on a thread of the engine, so that
+/// a rank that sends never waits for the receiver's program.
+///
+/// Messages of one rank to another arrive in the order in which they were sent. When the engine is dropped, what was sent before arrives.
+pub trait Engine: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Sends a message to another rank. It may wait while the rank takes no bytes, at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Io` naming the rank.
+    fn send(&self, to: usize, header: &[u8], payload: &[u8], timeout: Duration) -> Result<()>;
+
+    /// Sends a message without a payload if that takes no longer than `patience`; it is a report to a rank that may have ended.
+    fn try_send(&self, to: usize, header: &[u8], patience: Duration);
+}
+
+/// Is called before each message with its number, the rank that it is for, and the length of its payload.
+pub type SendHook = Arc<dyn Fn(u64, usize, usize) + Send + Sync>;
+
+/// The messages of all groups of a process.
 pub(crate) struct Transport {
     pub(crate) rank: usize,
     pub(crate) size: usize,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) mailbox: Arc<Mailbox>,
-    /// The connection to each rank; none to this one.
-    peers: Vec<Option<Mutex<TcpStream>>>,
+    engine: Box<dyn Engine>,
     /// How many groups were made.
     groups: AtomicU64,
 }
 
 impl Transport {
-    /// Connects this rank to all others, which do the same meanwhile.
+    /// Sends by the engine that `connect` makes for an inbox.
     ///
     /// # Errors
-    /// `Io` naming the ranks that did not arrive in time.
+    /// Those of `connect`, and `InvalidArgument` unless `rank < size`.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         rank: usize,
         size: usize,
-        host: std::net::IpAddr,
-        timeout: Duration,
+        connect: impl FnOnce(&dyn Store, Inbox) -> Result<Box<dyn Engine>>,
     ) -> Result<Arc<Self>> {
+        ensure!(
+            rank < size,
+            InvalidArgument("init_process_group", "rank"),
+            "expected a rank below the number of ranks, {size}, but got {rank}"
+        );
         let mailbox = Arc::new(Mailbox::new(size));
-        let streams = connect::all(&*store, rank, size, host, timeout)?;
-        let mut peers = Vec::new();
-        for (peer, stream) in streams.into_iter().enumerate() {
-            if let Some(stream) = &stream {
-                frame::receive_from(peer, stream, &mailbox)?;
-            }
-            peers.push(stream.map(Mutex::new));
-        }
-        Ok(Arc::new(Transport { rank, size, store, mailbox, peers, groups: AtomicU64::new(0) }))
+        let engine = connect(&*store, Inbox::new(mailbox.clone()))?;
+        Ok(Arc::new(Transport { rank, size, store, mailbox, engine, groups: AtomicU64::new(0) }))
     }
 
     /// The number of a new group, the same on all ranks, which create their groups in the same order.
     pub(crate) fn next_group(&self) -> u64 {
         self.groups.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The name of the engine.
+    pub(crate) fn engine(&self) -> &str {
+        self.engine.name()
     }
 
     /// Sends a message. It waits while the connection takes no bytes, at most for `timeout`.
@@ -72,46 +92,18 @@ impl Transport {
         payload: &[u8],
         timeout: Duration,
     ) -> Result<()> {
-        let header = frame::header(channel, signature);
+        ensure!(to < self.size, InvalidArgument, "there is no rank {to} among {}", self.size);
         if to == self.rank {
             self.mailbox.deliver(self.rank, Frame::local(channel, signature, payload)?);
             return Ok(());
         }
-        let Some(Some(peer)) = self.peers.get(to) else {
-            return Err(error!(InvalidArgument, "there is no rank {to} among {}", self.size));
-        };
-        let mut stream = peer.lock();
-        let sent = frame::write(&mut stream, &header, payload, timeout);
-        sent.map_err(|e| self.failure(to, e, timeout))
-    }
-
-    fn failure(&self, to: usize, e: Error, timeout: Duration) -> Error {
-        let stopped = std::error::Error::source(&e)
-            .and_then(|source| source.downcast_ref::<std::io::Error>())
-            .is_some_and(|e| {
-                matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
-            });
-        match stopped {
-            true => {
-                error!(Io, "rank {to} has taken no bytes for {timeout:?}: it is stopped, or waits elsewhere")
-            }
-            false => self.mailbox.reason(to).map_or_else(
-                || Error::new(ErrorKind::Io, format!("the connection to rank {to} is lost: {e}")),
-                |reason| Error::new(ErrorKind::Io, reason),
-            ),
-        }
+        self.engine.send(to, &frame::header(channel, signature), payload, timeout)
     }
 
     /// Tells ranks that a group is broken, as far as they can be reached.
     pub(crate) fn abort(&self, group: u64, ranks: &[usize], message: &str) {
         let header = frame::abort(group, message);
-        let peers = ranks.iter().filter_map(|rank| self.peers.get(*rank)?.as_ref());
-        for peer in peers {
-            if let Some(mut stream) = peer.try_lock_for(PATIENCE) {
-                // A rank that cannot be reached notices the end of this one.
-                drop(frame::write(&mut stream, &header, &[], PATIENCE));
-            }
-        }
+        ranks.iter().for_each(|rank| self.engine.try_send(*rank, &header, PATIENCE));
     }
 }
 
@@ -119,10 +111,7 @@ impl Drop for Transport {
     /// Says goodbye, which tells the others that this rank did not fail.
     fn drop(&mut self) {
         let header = frame::goodbye();
-        for peer in self.peers.iter_mut().flatten() {
-            let stream = peer.get_mut();
-            drop(frame::write(stream, &header, &[], PATIENCE));
-            drop(stream.shutdown(std::net::Shutdown::Write));
-        }
+        let others = (0..self.size).filter(|rank| *rank != self.rank);
+        others.for_each(|rank| self.engine.try_send(rank, &header, PATIENCE));
     }
 }

@@ -1,15 +1,16 @@
-//! Stores, process groups and reducers: what the package `flambeau.distributed` is made of.
+//! Stores, process groups, reducers and checkpoints: what the package `flambeau.distributed` is made of.
 
-use crate::arguments::dtype_of;
+mod checkpoint;
+mod reducer;
+
 use crate::call::detached_owning;
 use crate::errors::raise;
-use crate::tensor::PyTensor;
+use crate::tensor::{PyTensor, wrap};
 use flambeau_core::{Error, ErrorKind, Result};
 use flambeau_distributed::simulate::Network;
 use flambeau_distributed::store::TcpStoreOptions;
 use flambeau_distributed::{
-    DataParallelOptions, Environment, FileStore, HashStore, PrefixStore, ProcessGroup, ProcessGroupOptions,
-    ReduceOp, Reducer, Store, TcpStore, Work,
+    FileStore, HashStore, PrefixStore, ProcessGroup, ProcessGroupOptions, ReduceOp, Store, TcpStore, Work,
 };
 use flambeau_ops::Tensor;
 use pyo3::prelude::*;
@@ -149,9 +150,9 @@ impl PyStore {
     }
 }
 
-/// A call that runs in the background.
+/// A call that runs in the background, and the tensors that have its results afterwards.
 #[pyclass(name = "Work", module = "flambeau.distributed", frozen)]
-struct PyWork(Work);
+struct PyWork(Work, Vec<Tensor>);
 
 #[pymethods]
 impl PyWork {
@@ -188,6 +189,17 @@ impl PyWork {
         self.0.is_success()
     }
 
+    /// The tensors that have the results of a call that has completed.
+    fn result(&self) -> Vec<Wrapped> {
+        self.1.iter().cloned().map(Wrapped).collect()
+    }
+
+    /// A future of these tensors.
+    fn get_future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let class = slf.py().import("flambeau.distributed.futures")?.getattr("WorkFuture")?;
+        class.call1((slf, slf.get().result()))
+    }
+
     /// The rank from which a message was received.
     fn source_rank(&self) -> Option<usize> {
         self.0.source_rank()
@@ -201,10 +213,11 @@ struct PyProcessGroup(ProcessGroup);
 /// Seconds that a message takes, and bytes a second, of a slower network than there is.
 type Delay = Option<(f64, f64)>;
 
-fn options(timeout: f64, debug: Option<bool>, network: Delay) -> ProcessGroupOptions {
+fn options(engine: String, timeout: f64, debug: Option<bool>, network: Delay) -> ProcessGroupOptions {
     let network = network.map(|(latency, bandwidth)| Network { latency, bandwidth });
     let default = ProcessGroupOptions::default();
     ProcessGroupOptions {
+        engine,
         timeout: duration(timeout),
         debug: debug.unwrap_or(default.debug),
         network,
@@ -222,16 +235,18 @@ impl PyProcessGroup {
     fn start(
         &self,
         py: Python<'_>,
+        results: &[Tensor],
         call: impl FnOnce(&ProcessGroup) -> Result<Work> + Send,
     ) -> PyResult<PyWork> {
-        detached_owning(py, || call(&self.0)).map(PyWork).map_err(of_group)
+        let work = detached_owning(py, || call(&self.0)).map_err(of_group)?;
+        Ok(PyWork(work, results.to_vec()))
     }
 }
 
 #[pymethods]
 impl PyProcessGroup {
     #[staticmethod]
-    #[pyo3(signature = (store, rank, size, host, timeout, debug = None, network = None))]
+    #[pyo3(signature = (store, rank, size, host, engine, timeout, debug = None, network = None))]
     #[expect(clippy::too_many_arguments, reason = "called by one function in Python, which names them")]
     fn connect(
         py: Python<'_>,
@@ -239,11 +254,12 @@ impl PyProcessGroup {
         rank: usize,
         size: usize,
         host: Option<String>,
+        engine: String,
         timeout: f64,
         debug: Option<bool>,
         network: Delay,
     ) -> PyResult<Self> {
-        let mut options = options(timeout, debug, network);
+        let mut options = options(engine, timeout, debug, network);
         options.host = match host.as_deref().map(str::parse) {
             None => IpAddr::V4(Ipv4Addr::LOCALHOST),
             Some(Ok(host)) => host,
@@ -259,11 +275,26 @@ impl PyProcessGroup {
 
     /// The group of the processes that a launcher started.
     #[staticmethod]
-    #[pyo3(signature = (timeout, debug = None, network = None))]
-    fn from_env(py: Python<'_>, timeout: f64, debug: Option<bool>, network: Delay) -> PyResult<Self> {
-        let options = options(timeout, debug, network);
-        let made = || ProcessGroup::from_environment(&Environment::from_env()?, options);
-        detached_owning(py, made).map(PyProcessGroup).map_err(of_group)
+    #[pyo3(signature = (engine, timeout, debug = None, network = None))]
+    fn from_env(
+        py: Python<'_>,
+        engine: String,
+        timeout: f64,
+        debug: Option<bool>,
+        network: Delay,
+    ) -> PyResult<Self> {
+        let options = options(engine, timeout, debug, network);
+        detached_owning(py, || ProcessGroup::with_options(options)).map(PyProcessGroup).map_err(of_group)
+    }
+
+    /// A group of this process alone.
+    #[staticmethod]
+    fn single() -> PyResult<Self> {
+        ProcessGroup::single().map(PyProcessGroup).map_err(of_group)
+    }
+
+    fn engine(&self) -> String {
+        self.0.engine().to_owned()
     }
 
     fn rank(&self) -> usize {
@@ -309,7 +340,7 @@ impl PyProcessGroup {
 
     fn all_reduce(&self, py: Python<'_>, tensor: &TensorObject<'_>, op: (String, f64)) -> PyResult<PyWork> {
         let (tensor, op) = (tensor.get().tensor().clone(), op_of(op)?);
-        self.start(py, |group| group.all_reduce(&tensor, op))
+        self.start(py, std::slice::from_ref(&tensor), |group| group.all_reduce(&tensor, op))
     }
 
     fn reduce(
@@ -320,12 +351,12 @@ impl PyProcessGroup {
         op: (String, f64),
     ) -> PyResult<PyWork> {
         let (tensor, op) = (tensor.get().tensor().clone(), op_of(op)?);
-        self.start(py, |group| group.reduce(&tensor, dst, op))
+        self.start(py, std::slice::from_ref(&tensor), |group| group.reduce(&tensor, dst, op))
     }
 
     fn broadcast(&self, py: Python<'_>, tensor: &TensorObject<'_>, src: usize) -> PyResult<PyWork> {
         let tensor = tensor.get().tensor().clone();
-        self.start(py, |group| group.broadcast(&tensor, src))
+        self.start(py, std::slice::from_ref(&tensor), |group| group.broadcast(&tensor, src))
     }
 
     fn all_gather(
@@ -335,7 +366,7 @@ impl PyProcessGroup {
         input: &TensorObject<'_>,
     ) -> PyResult<PyWork> {
         let (outputs, input) = (tensors(&outputs), input.get().tensor().clone());
-        self.start(py, |group| group.all_gather(&outputs, &input))
+        self.start(py, &outputs, |group| group.all_gather(&outputs, &input))
     }
 
     fn all_gather_into_tensor(
@@ -345,7 +376,7 @@ impl PyProcessGroup {
         input: &TensorObject<'_>,
     ) -> PyResult<PyWork> {
         let (output, input) = (output.get().tensor().clone(), input.get().tensor().clone());
-        self.start(py, |group| group.all_gather_into_tensor(&output, &input))
+        self.start(py, std::slice::from_ref(&output), |group| group.all_gather_into_tensor(&output, &input))
     }
 
     fn gather(
@@ -356,7 +387,7 @@ impl PyProcessGroup {
         dst: usize,
     ) -> PyResult<PyWork> {
         let (outputs, input) = (tensors(&outputs), input.get().tensor().clone());
-        self.start(py, |group| group.gather(&input, &outputs, dst))
+        self.start(py, &outputs, |group| group.gather(&input, &outputs, dst))
     }
 
     fn scatter(
@@ -367,7 +398,7 @@ impl PyProcessGroup {
         src: usize,
     ) -> PyResult<PyWork> {
         let (inputs, output) = (tensors(&inputs), output.get().tensor().clone());
-        self.start(py, |group| group.scatter(&output, &inputs, src))
+        self.start(py, std::slice::from_ref(&output), |group| group.scatter(&output, &inputs, src))
     }
 
     fn reduce_scatter(
@@ -378,7 +409,7 @@ impl PyProcessGroup {
         op: (String, f64),
     ) -> PyResult<PyWork> {
         let (inputs, output, op) = (tensors(&inputs), output.get().tensor().clone(), op_of(op)?);
-        self.start(py, |group| group.reduce_scatter(&output, &inputs, op))
+        self.start(py, std::slice::from_ref(&output), |group| group.reduce_scatter(&output, &inputs, op))
     }
 
     fn reduce_scatter_tensor(
@@ -389,7 +420,9 @@ impl PyProcessGroup {
         op: (String, f64),
     ) -> PyResult<PyWork> {
         let (input, output, op) = (input.get().tensor().clone(), output.get().tensor().clone(), op_of(op)?);
-        self.start(py, |group| group.reduce_scatter_tensor(&output, &input, op))
+        self.start(py, std::slice::from_ref(&output), |group| {
+            group.reduce_scatter_tensor(&output, &input, op)
+        })
     }
 
     fn all_to_all(
@@ -399,16 +432,16 @@ impl PyProcessGroup {
         inputs: Vec<TensorObject<'_>>,
     ) -> PyResult<PyWork> {
         let (outputs, inputs) = (tensors(&outputs), tensors(&inputs));
-        self.start(py, |group| group.all_to_all(&outputs, &inputs))
+        self.start(py, &outputs, |group| group.all_to_all(&outputs, &inputs))
     }
 
     fn barrier(&self, py: Python<'_>) -> PyResult<PyWork> {
-        self.start(py, ProcessGroup::barrier)
+        self.start(py, &[], ProcessGroup::barrier)
     }
 
     fn send(&self, py: Python<'_>, tensor: &TensorObject<'_>, dst: usize, tag: i64) -> PyResult<PyWork> {
         let tensor = tensor.get().tensor().clone();
-        self.start(py, |group| group.send(&tensor, dst, tag))
+        self.start(py, &[], |group| group.send(&tensor, dst, tag))
     }
 
     fn recv(
@@ -419,54 +452,34 @@ impl PyProcessGroup {
         tag: i64,
     ) -> PyResult<PyWork> {
         let tensor = tensor.get().tensor().clone();
-        self.start(py, |group| group.recv(&tensor, src, tag))
+        self.start(py, std::slice::from_ref(&tensor), |group| group.recv(&tensor, src, tag))
     }
 }
 
-/// Averages gradients over ranks while a backward pass runs.
-#[pyclass(name = "_Reducer", module = "flambeau", frozen)]
-struct PyReducer(Reducer);
+/// A tensor that is returned to Python.
+struct Wrapped(Tensor);
 
-#[pymethods]
-impl PyReducer {
-    #[new]
-    #[pyo3(signature = (params, group, bucket_bytes, first_bucket_bytes, deterministic, as_view, compression = None))]
-    fn new(
-        params: Vec<TensorObject<'_>>,
-        group: &Bound<'_, PyProcessGroup>,
-        bucket_bytes: usize,
-        first_bucket_bytes: usize,
-        deterministic: bool,
-        as_view: bool,
-        compression: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        let options = DataParallelOptions {
-            bucket_bytes,
-            first_bucket_bytes,
-            deterministic_micro_batches: deterministic,
-            gradient_as_bucket_view: as_view,
-            compression: compression.map(dtype_of).transpose()?,
-        };
-        let reducer = Reducer::new(&tensors(&params), group.get().0.clone(), options);
-        reducer.map(PyReducer).map_err(raise)
-    }
+impl<'py> IntoPyObject<'py> for Wrapped {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
 
-    fn set_sync(&self, sync: bool) {
-        self.0.set_sync(sync);
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        wrap(py, self.0)
     }
+}
 
-    fn prepare(&self) -> PyResult<()> {
-        self.0.prepare().map_err(raise)
-    }
-
-    fn bucket_bytes(&self) -> Vec<usize> {
-        self.0.bucket_bytes()
-    }
+/// Whether there is a library of MPI with the standard ABI.
+#[pyfunction]
+fn _is_mpi_available(py: Python<'_>) -> bool {
+    py.detach(flambeau_distributed::engine::is_mpi_available)
 }
 
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyStore>()?;
     module.add_class::<PyWork>()?;
     module.add_class::<PyProcessGroup>()?;
-    module.add_class::<PyReducer>()
+    module.add_function(wrap_pyfunction!(_is_mpi_available, module)?)?;
+    reducer::install(module)?;
+    checkpoint::install(module)
 }

@@ -46,7 +46,7 @@ rank, size = dist.get_rank(), dist.get_world_size()
 def fails(call, words):
     try:
         call()
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OSError) as error:
         assert words in str(error), error
         return error
     raise AssertionError(words)

@@ -1,5 +1,5 @@
 //! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `guide`, `tidy`, `test`, `table`, `types`, `python`,
-//! `compat`, `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `cuda-tools`, `cuda`, `extensions`, `miri`, `loom`, `asan`,
+//! `compat`, `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `cuda-tools`, `cuda`, `ranks`, `extensions`, `miri`, `loom`, `asan`,
 //! `tsan`.
 
 mod bench;
@@ -16,6 +16,7 @@ mod growth;
 mod guide;
 mod new_op;
 mod python;
+mod ranks;
 mod roofline;
 mod seed;
 mod table;
@@ -72,6 +73,8 @@ enum Task {
     CudaTools,
     /// Runs the checks of a GPU on the stand-in for its driver, packs them for a machine with one, or runs them there.
     Cuda(cuda::Options),
+    /// Tests process groups with real processes: collectives, mistakes, kills, stops, restarts, launchers.
+    Ranks(ranks::Options),
     /// Builds and tests the example extensions as crates outside the workspace: some minutes.
     Extensions(extensions::Options),
     /// Runs tests of code with pointers under Miri, with scalar kernels.
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::CudaTools => cuda::tools(),
         Task::Cuda(options) => cuda::run_task(&options),
+        Task::Ranks(options) => ranks::run(&options),
         Task::Extensions(options) => extensions::run(&options),
         Task::Miri(options) => check_memory::miri(&options),
         Task::Loom => check_memory::loom(),

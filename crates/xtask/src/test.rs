@@ -30,6 +30,7 @@ const STEPS: &[Step] = &[
         false,
     ),
     ("cuda", &["xtask", "cuda"], false),
+    ("ranks", &["xtask", "ranks", "--quick"], false),
     ("python", &["xtask", "python"], false),
     ("compat", &["xtask", "compat", "--quick"], false),
     ("fuzz readers", &["xtask", "fuzz", "readers", "--seed", "1", "--seconds", "6"], false),

@@ -1,7 +1,7 @@
 //! Buckets: gradients that are sent together.
 
 use super::DataParallelOptions;
-use crate::work::Work;
+use super::comm_hook::Pending;
 use flambeau_core::{Result, ScalarType};
 use flambeau_ops::Tensor;
 
@@ -14,8 +14,8 @@ pub(super) struct Bucket {
     pub(super) views: Vec<Tensor>,
     /// How many gradients are missing.
     pub(super) pending: usize,
-    /// What is sent, and its handle, once the bucket is full.
-    pub(super) sent: Option<(Tensor, Work)>,
+    /// Waits for its averages, once the bucket is full and was sent.
+    pub(super) sent: Option<Pending>,
 }
 
 impl Bucket {

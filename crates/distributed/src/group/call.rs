@@ -1,8 +1,8 @@
 //! One collective while it runs: messages of its signature, with a deadline.
 
 use super::Core;
-use crate::bytes::elements;
-use crate::reduce::ReduceOp;
+use crate::bytes::{copied, elements, with_bytes};
+use crate::reduce::{ReduceOp, slices};
 use crate::transport::{Channel, Frame, Signature};
 use flambeau_core::{Error, Result, ScalarType, bail, ensure, error};
 use flambeau_ops::Tensor;
@@ -63,9 +63,6 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        if let Some(network) = self.core.options.network {
-            std::thread::sleep(network.message(bytes.len()));
-        }
         let to = self.name(to);
         self.core.transport.send(to, Channel::Collective, &self.signature, bytes, self.core.options.timeout)
     }
@@ -128,33 +125,41 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// The messages of all ranks, each of so many bytes, in the order of ranks; `own` stands for that of this rank.
-    pub(super) fn receive_from_all(&self, own: Tensor, count: usize) -> Result<Vec<Tensor>> {
-        let mut own = Some(own);
+    /// The messages of all other ranks, each of so many bytes, in the order of ranks; `None` for this one.
+    fn receive_from_others(&self, count: usize) -> Result<Vec<Option<Tensor>>> {
         let size = self.size();
-        let mut received = Vec::with_capacity(size);
-        for rank in 0..size {
+        let receive = |rank: usize| {
             let pending: Vec<usize> = (rank..size).filter(|other| *other != self.rank()).collect();
-            received.push(match own.take_if(|_| rank == self.rank()) {
-                Some(own) => own,
-                None => self.receive_one_of(rank, &pending, count, self.end)?,
-            });
-        }
-        Ok(received)
+            let is_other = rank != self.rank();
+            is_other.then(|| self.receive_one_of(rank, &pending, count, self.end)).transpose()
+        };
+        (0..size).map(receive).collect()
     }
 
-    /// The reduction of the messages of all ranks.
-    pub(super) fn reduce(&self, own: Tensor, dtype: ScalarType, op: ReduceOp) -> Result<Tensor> {
-        let count = own.nbytes();
-        let parts = self.receive_from_all(own, count)?;
-        let parts: Result<Vec<Tensor>> = parts.iter().map(|part| elements(part, dtype)).collect();
-        op.reduce(parts?)
+    /// The messages of all ranks, each of so many bytes, in the order of ranks; `own` stands for that of this rank.
+    pub(super) fn receive_from_all(&self, own: &Tensor, count: usize) -> Result<Vec<Tensor>> {
+        let others = self.receive_from_others(count)?;
+        Ok(others.into_iter().map(|part| part.unwrap_or_else(|| own.clone())).collect())
+    }
+
+    /// Replaces the elements of this rank by the reduction of the messages of all ranks.
+    pub(super) fn reduce(&self, own: &mut [u8], dtype: ScalarType, op: ReduceOp) -> Result<()> {
+        let parts = self.receive_from_others(own.len())?;
+        if slices::reduce(own, &parts, dtype, op)? {
+            return Ok(());
+        }
+        let copy = copied(own)?;
+        let parts = parts.into_iter().map(|part| elements(&part.unwrap_or_else(|| copy.clone()), dtype));
+        let result = op.reduce(parts.collect::<Result<_>>()?)?;
+        with_bytes(&result, |result| {
+            own.copy_from_slice(result);
+            Ok(())
+        })
     }
 
     /// Sends the signature to all ranks, and compares it with theirs.
     fn compare_signatures(&self) -> Result<()> {
         self.peers().try_for_each(|peer| self.send(peer, &[]))?;
-        let own = crate::bytes::buffer(0)?;
-        self.receive_from_all(own, 0).map(drop)
+        self.receive_from_others(0).map(drop)
     }
 }

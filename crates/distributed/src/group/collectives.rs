@@ -5,12 +5,10 @@
 use super::Call;
 use crate::bytes::{buffer, copied, with_bytes, with_bytes_mut};
 use crate::reduce::ReduceOp;
+use crate::simulate::ONE_ROUND;
 use flambeau_core::Result;
 use flambeau_ops::Tensor;
 use std::ops::Range;
-
-/// Up to so many bytes every rank sends all to all: one round instead of two.
-const SHORT: usize = 16 << 10;
 
 /// The bytes that rank `rank` of `size` reduces, of `count` elements of `width` bytes.
 fn chunk(count: usize, width: usize, size: usize, rank: usize) -> Range<usize> {
@@ -29,17 +27,15 @@ fn write(to: &mut [u8], from: &Tensor) -> Result<()> {
 pub(super) fn all_reduce(call: &Call<'_>, tensor: &Tensor, op: ReduceOp) -> Result<()> {
     let (dtype, width, size) = (tensor.dtype(), tensor.element_size(), call.size());
     with_bytes_mut(tensor, |bytes| {
-        if bytes.len() <= SHORT {
+        if bytes.len() <= ONE_ROUND {
             call.peers().try_for_each(|peer| call.send(peer, bytes))?;
-            let result = call.reduce(copied(bytes)?, dtype, op)?;
-            return write(bytes, &result);
+            return call.reduce(bytes, dtype, op);
         }
         let count = bytes.len() / width;
         let chunk = |rank| chunk(count, width, size, rank);
         call.peers().try_for_each(|peer| call.send(peer, &bytes[chunk(peer)]))?;
         let own = chunk(call.rank());
-        let result = call.reduce(copied(&bytes[own.clone()])?, dtype, op)?;
-        write(&mut bytes[own.clone()], &result)?;
+        call.reduce(&mut bytes[own.clone()], dtype, op)?;
         call.peers().try_for_each(|peer| call.send(peer, &bytes[own.clone()]))?;
         call.peers()
             .try_for_each(|peer| write(&mut bytes[chunk(peer)], &call.receive(peer, chunk(peer).len())?))
@@ -50,9 +46,7 @@ pub(super) fn reduce(call: &Call<'_>, tensor: &Tensor, dst: usize, op: ReduceOp)
     if call.rank() != dst {
         return with_bytes(tensor, |bytes| call.send(dst, bytes));
     }
-    let own = with_bytes(tensor, copied)?;
-    let result = call.reduce(own, tensor.dtype(), op)?;
-    with_bytes_mut(tensor, |bytes| write(bytes, &result))
+    with_bytes_mut(tensor, |bytes| call.reduce(bytes, tensor.dtype(), op))
 }
 
 /// A binomial tree: a rank that has the tensor sends it to one that has not, twice as far each time.
@@ -81,7 +75,7 @@ pub(super) fn all_gather(call: &Call<'_>, outputs: &[Tensor], input: &Tensor) ->
         call.peers().try_for_each(|peer| call.send(peer, bytes))?;
         copied(bytes)
     })?;
-    let parts = call.receive_from_all(own, input.nbytes())?;
+    let parts = call.receive_from_all(&own, input.nbytes())?;
     outputs
         .iter()
         .zip(&parts)
@@ -92,7 +86,7 @@ pub(super) fn gather(call: &Call<'_>, input: &Tensor, outputs: &[Tensor], dst: u
     if call.rank() != dst {
         return with_bytes(input, |bytes| call.send(dst, bytes));
     }
-    let parts = call.receive_from_all(with_bytes(input, copied)?, input.nbytes())?;
+    let parts = call.receive_from_all(&with_bytes(input, copied)?, input.nbytes())?;
     outputs
         .iter()
         .zip(&parts)
@@ -116,9 +110,12 @@ pub(super) fn reduce_scatter(
     op: ReduceOp,
 ) -> Result<()> {
     call.peers().try_for_each(|peer| with_bytes(&inputs[peer], |bytes| call.send(peer, bytes)))?;
+    // Before the output is guarded, of which the input may be a part.
     let own = with_bytes(&inputs[call.rank()], copied)?;
-    let result = call.reduce(own, output.dtype(), op)?;
-    with_bytes_mut(output, |bytes| write(bytes, &result))
+    with_bytes_mut(output, |bytes| {
+        write(bytes, &own)?;
+        call.reduce(bytes, output.dtype(), op)
+    })
 }
 
 pub(super) fn all_to_all(call: &Call<'_>, outputs: &[Tensor], inputs: &[Tensor]) -> Result<()> {
@@ -145,7 +142,7 @@ pub(super) fn barrier(call: &Call<'_>) -> Result<()> {
         call.send(0, &[])?;
         return call.receive_answer(0, 0).map(drop);
     }
-    call.receive_from_all(buffer(0)?, 0)?;
+    call.receive_from_all(&buffer(0)?, 0)?;
     call.peers().try_for_each(|peer| call.send(peer, &[]))
 }
 

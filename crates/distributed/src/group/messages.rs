@@ -22,13 +22,8 @@ pub(super) fn send(core: &Core, tensor: &Tensor, dst: usize, tag: i64, sequence:
         detail: String::new(),
     };
     let (channel, timeout, to) = (Channel::Message(tag), core.options.timeout, core.ranks[dst]);
-    with_bytes(tensor, |bytes| {
-        if let Some(network) = core.options.network {
-            std::thread::sleep(network.message(bytes.len()));
-        }
-        core.transport.send(to, channel, &signature, bytes, timeout)
-    })
-    .map_err(|e| {
+    let sent = with_bytes(tensor, |bytes| core.transport.send(to, channel, &signature, bytes, timeout));
+    sent.map_err(|e| {
         e.context(format_args!("send from rank {} to rank {to} with tag {tag}", core.ranks[core.rank]))
     })
 }

@@ -1,16 +1,10 @@
 //! Messages between ranks: a header with the signature of the call that sent it, and elements as bytes.
 
-use super::mailbox::Mailbox;
-use crate::bytes::{buffer, copied, with_bytes_mut};
-use crate::wire::{Decoder, Encoder, LONGEST, read_length, read_message};
-use flambeau_core::{Error, Result, ScalarType, bail, ensure, error};
+use crate::bytes::copied;
+use crate::wire::{Decoder, Encoder};
+use flambeau_core::{Result, ScalarType, bail};
 use flambeau_ops::Tensor;
 use std::fmt;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 /// To which queue of its group a message belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,9 +55,6 @@ const MESSAGE: u8 = 1;
 const ABORT: u8 = 2;
 const GOODBYE: u8 = 3;
 
-/// Payloads up to this length are sent with their header at once.
-const SHORT: usize = 16 << 10;
-
 pub(super) fn header(channel: Channel, signature: &Signature) -> Vec<u8> {
     let (kind, tag) = match channel {
         Channel::Collective => (COLLECTIVE, 0),
@@ -89,68 +80,24 @@ pub(super) fn goodbye() -> Vec<u8> {
     Encoder::default().u8(GOODBYE).finish()
 }
 
-/// Writes a message; each part must be taken within `timeout`.
-pub(super) fn write(stream: &mut TcpStream, header: &[u8], payload: &[u8], timeout: Duration) -> Result<()> {
-    stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))))?;
-    let mut first = Encoder::default().bytes(header).u64(payload.len() as u64).finish();
-    if payload.len() <= SHORT {
-        first.extend_from_slice(payload);
-        stream.write_all(&first)?;
-        return Ok(());
+/// A message that a rank has sent.
+pub(super) enum Arrived {
+    Frame(Frame),
+    /// A group is broken, and why.
+    Abort(u64, String),
+    /// The rank leaves.
+    Goodbye,
+}
+
+/// Reads a message.
+pub(super) fn read(header: &[u8], payload: Tensor) -> Result<Arrived> {
+    let mut decoder = Decoder::new(header);
+    match decoder.u8()? {
+        GOODBYE => Ok(Arrived::Goodbye),
+        ABORT => Ok(Arrived::Abort(decoder.u64()?, decoder.text()?)),
+        kind @ (COLLECTIVE | MESSAGE) => decode(kind, &mut decoder, payload).map(Arrived::Frame),
+        other => bail!(Io, "it sent a message of the unknown kind {other}"),
     }
-    stream.write_all(&first)?;
-    stream.write_all(payload)?;
-    Ok(())
-}
-
-/// Starts the thread that receives the messages of a rank.
-pub(super) fn receive_from(peer: usize, stream: &TcpStream, mailbox: &Arc<Mailbox>) -> Result<()> {
-    let (mut stream, mailbox) = (stream.try_clone()?, mailbox.clone());
-    let receive = move || {
-        let reason = match receive_all(peer, &mut stream, &mailbox) {
-            Ok(()) => format!("rank {peer} has left its process group"),
-            Err(e) => format!("rank {peer} has ended, or its machine cannot be reached ({e})"),
-        };
-        mailbox.lose(peer, reason);
-    };
-    thread::Builder::new().name(format!("from rank {peer}")).spawn(receive)?;
-    Ok(())
-}
-
-/// Receives until the rank says goodbye.
-fn receive_all(peer: usize, stream: &mut TcpStream, mailbox: &Mailbox) -> Result<()> {
-    loop {
-        let header = read_message(stream).map_err(closed)?;
-        let length = read_length(stream).map_err(closed)?;
-        let payload = receive_payload(stream, length)?;
-        let mut decoder = Decoder::new(&header);
-        match decoder.u8()? {
-            GOODBYE => return Ok(()),
-            ABORT => mailbox.break_group(decoder.u64()?, decoder.text()?),
-            kind @ (COLLECTIVE | MESSAGE) => {
-                mailbox.deliver(peer, decode(kind, &mut decoder, payload)?);
-                mailbox.wait_for_room(peer);
-            }
-            other => bail!(Io, "it sent a message of the unknown kind {other}"),
-        }
-    }
-}
-
-/// What the end of a connection means.
-fn closed(e: Error) -> Error {
-    use std::io::ErrorKind::{ConnectionAborted, ConnectionReset, UnexpectedEof};
-    let cause = std::error::Error::source(&e).and_then(|source| source.downcast_ref::<std::io::Error>());
-    match cause.map(std::io::Error::kind) {
-        Some(UnexpectedEof | ConnectionReset | ConnectionAborted) => error!(Io, "its connection was closed"),
-        _ => e,
-    }
-}
-
-fn receive_payload(stream: &mut TcpStream, length: u64) -> Result<Tensor> {
-    ensure!(length <= i64::MAX as u64, Io, "it sent a message of {length} bytes");
-    let payload = buffer(length as usize)?;
-    with_bytes_mut(&payload, |bytes| stream.read_exact(bytes).map_err(|e| closed(e.into())))?;
-    Ok(payload)
 }
 
 fn decode(kind: u8, decoder: &mut Decoder<'_>, payload: Tensor) -> Result<Frame> {
@@ -168,11 +115,10 @@ fn decode(kind: u8, decoder: &mut Decoder<'_>, payload: Tensor) -> Result<Frame>
     })
 }
 
-const _: () = assert!(SHORT < LONGEST);
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::buffer;
 
     #[test]
     fn a_header_is_read_as_it_was_written() {

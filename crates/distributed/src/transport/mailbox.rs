@@ -93,6 +93,11 @@ impl Mailbox {
         }
     }
 
+    /// Whether there is room for more messages.
+    pub(super) fn has_room(&self) -> bool {
+        self.state.lock().held <= ROOM
+    }
+
     /// The next message of a rank in a channel.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a call that fails, fails the test")]
 
+mod features;
 mod training;
 
 use flambeau_core::{Complex, Result, ScalarType};

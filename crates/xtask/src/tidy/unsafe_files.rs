@@ -57,6 +57,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/cuda-standin/src/driver/blas.rs", "the functions of a C interface take addresses"),
     ("crates/cuda-standin/src/driver/host.rs", "reads and writes memory that programs name by its address"),
     ("crates/cuda-standin/src/exec/control.rs", "calls a function for processors with some features"),
+    ("crates/distributed/src/engine/mpi/library.rs", "calls the library of MPI"),
     ("crates/ops/src/append_list.rs", "the list grows while others read it"),
     ("crates/ops/src/dispatch/operator.rs", "kernels of one function type are thin pointers in atomics"),
     ("crates/ops/src/dispatch/kernel.rs", "function pointers are kept without their type"),

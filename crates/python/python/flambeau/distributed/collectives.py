@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 __all__ = [
+    "GradBucket",
     "P2POp",
     "ReduceOp",
     "Work",
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 Work = _flambeau.Work
+GradBucket = _flambeau.GradBucket
 
 
 class _Op(NamedTuple):

@@ -46,8 +46,8 @@ __all__ = [
 
 default_pg_timeout = timedelta(minutes=30)
 
-# The engine connects all pairs of ranks over TCP. PyTorch's name for its engine of this kind is accepted, so that programs run unchanged.
-_BACKENDS = {"tcp": "tcp", "gloo": "gloo"}
+# The engines by the names of backends. PyTorch's name for its engine over TCP is accepted, so that programs run unchanged.
+_BACKENDS = {"tcp": "tcp", "gloo": "tcp", "mpi": "mpi"}
 
 
 class ProcessGroup:
@@ -55,6 +55,8 @@ class ProcessGroup:
 
     def __init__(self, group: _flambeau._ProcessGroup, backend: str) -> None:
         self._group, self._backend = group, backend
+        # What writes its checkpoints in the background, once there is one.
+        self._writer: Any = None
 
     def rank(self) -> int:
         """The number of this process in the group."""
@@ -126,8 +128,8 @@ def is_nccl_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """False."""
-    return False
+    """Whether there is a library of MPI with the standard ABI of MPI 5."""
+    return _flambeau._is_mpi_available()
 
 
 def is_ucc_available() -> bool:
@@ -152,7 +154,8 @@ def is_initialized() -> bool:
 
 def _backend_of(backend: str | None) -> str:
     # PyTorch takes one engine for each kind of device too: "cpu:gloo,cuda:nccl".
-    names = [part.split(":")[-1].strip().lower() for part in (backend or "tcp").split(",")]
+    backend = backend or os.environ.get("FLAMBEAU_DISTRIBUTED_ENGINE", "tcp")
+    names = [part.split(":")[-1].strip().lower() for part in backend.split(",")]
     found = next((name for name in names if name in _BACKENDS), None)
     if found is None:
         raise ValueError(f"init_process_group: expected a backend of {sorted(_BACKENDS)} but got {backend!r}")
@@ -185,7 +188,8 @@ def init_process_group(
     """Connects this process to all others. Each calls it once, with its own rank.
 
     Without a store, `init_method` says how they meet: by the variables of a launcher (`env://`, the default), at an address
-    (`tcp://host:port`), or in a file (`file:///path`). With `network`, messages are delayed by so many seconds and sent at so many bytes a
+    (`tcp://host:port`), or in a file (`file:///path`). With the backend `mpi` its launcher has started the processes, and its library says
+    which rank this is. With `network`, messages are delayed by so many seconds and sent at so many bytes a
     second at most, to measure how a program would run on a slower network.
     """
     if _world.group is not None:
@@ -194,7 +198,7 @@ def init_process_group(
     if store is not None and init_method is not None:
         raise ValueError("init_process_group: expected a store or an init_method but got both")
     if store is None and init_method in (None, "env://") and world_size == rank == -1:
-        made = _flambeau._ProcessGroup.from_env(seconds, debug, network)
+        made = _flambeau._ProcessGroup.from_env(_BACKENDS[name], seconds, debug, network)
     else:
         if store is None and init_method in (None, "env://"):
             init_method = f"tcp://{os.environ.get('MASTER_ADDR', '127.0.0.1')}:{os.environ.get('MASTER_PORT', '29500')}"
@@ -204,7 +208,7 @@ def init_process_group(
         if store is None:
             store, host = _store_of(str(init_method), rank, seconds)
         prefix = PrefixStore(f"default/{group_name}", store)
-        made = _flambeau._ProcessGroup.connect(prefix._store, rank, world_size, host, seconds, debug, network)
+        made = _flambeau._ProcessGroup.connect(prefix._store, rank, world_size, host, _BACKENDS[name], seconds, debug, network)
     _world.group, _world.store = ProcessGroup(made, name), store
 
 

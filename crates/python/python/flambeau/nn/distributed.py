@@ -10,12 +10,25 @@ from flambeau.nn.module import Module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 __all__ = ["DistributedDataParallel"]
 
 _MEGABYTE = 1 << 20
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """The tensors in what a module returned: in lists, tuples, dictionaries and objects with fields."""
+    if isinstance(value, flambeau.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, set)):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif hasattr(value, "__dataclass_fields__"):
+        yield from _tensors([getattr(value, name) for name in value.__dataclass_fields__])
 
 
 class DistributedDataParallel(Module):
@@ -24,7 +37,8 @@ class DistributedDataParallel(Module):
     All ranks begin with the parameters and buffers of rank 0. `deterministic=True` adds the gradients of micro-batches (the passes under
     `no_sync`, and the one after them) in the tree in which those of ranks are added, and divides by the number of micro-batches of all
     ranks; the losses are not to be scaled then. If each rank has the same power of two of them, 1, 2 and 4 ranks compute the same bits for
-    one global batch. `compression` is the dtype in which gradients are sent, such as `flambeau.bfloat16`.
+    one global batch. `compression` is the dtype in which gradients are sent, such as `flambeau.bfloat16`. `find_unused_parameters=True`
+    searches the graph of the outputs for parameters that the backward pass will not reach, whose gradients count as zeros.
     """
 
     def __init__(
@@ -48,11 +62,6 @@ class DistributedDataParallel(Module):
         from flambeau.distributed.groups import group_of
 
         super().__init__()
-        if find_unused_parameters:
-            raise NotImplementedError(
-                "DistributedDataParallel: find_unused_parameters is not implemented; parameters that do not take part in the loss are not "
-                "to require gradients"
-            )
         if device_ids is not None and list(device_ids):
             raise ValueError(f"DistributedDataParallel: expected a module on the CPU, without device_ids, but got {device_ids}")
         self.module, self.dim, self.broadcast_buffers = module, dim, broadcast_buffers
@@ -63,7 +72,9 @@ class DistributedDataParallel(Module):
         capacity = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MEGABYTE)
         first = min(capacity, _MEGABYTE)
         group = self.process_group._group
-        self.reducer = _flambeau._Reducer(parameters, group, capacity, first, deterministic, gradient_as_bucket_view, compression)
+        options = (capacity, first, deterministic, gradient_as_bucket_view, find_unused_parameters, compression)
+        self.reducer = _flambeau._Reducer(parameters, group, *options)
+        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
         self.require_backward_grad_sync = True
 
     def _synchronize(self) -> None:
@@ -101,12 +112,22 @@ class DistributedDataParallel(Module):
         self.require_backward_grad_sync = sync
         self.reducer.set_sync(sync)
 
+    def register_comm_hook(self, state: Any, hook: Callable[[Any, _flambeau.GradBucket], Any]) -> None:
+        """Averages buckets by `hook(state, bucket)`, which returns a future of the averages, as one tensor like `bucket.buffer()`."""
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable.")
+        self.reducer.set_hook(lambda bucket: hook(state, bucket))
+
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        if flambeau.is_grad_enabled():
-            self.reducer.prepare()
-            if self.require_backward_grad_sync and self.broadcast_buffers and self.training:
-                self._broadcast(list(self.module.buffers()))
-        return self.module(*inputs, **kwargs)
+        if not flambeau.is_grad_enabled():
+            return self.module(*inputs, **kwargs)
+        self.reducer.prepare()
+        if self.require_backward_grad_sync and self.broadcast_buffers and self.training:
+            self._broadcast(list(self.module.buffers()))
+        outputs = self.module(*inputs, **kwargs)
+        if self.find_unused_parameters:
+            self.reducer.find_unused(list(_tensors(outputs)))
+        return outputs
 
     def __getstate__(self) -> Any:
         raise TypeError("DistributedDataParallel: expected a model to be saved but got its wrapper; save `model.module` or its state_dict")

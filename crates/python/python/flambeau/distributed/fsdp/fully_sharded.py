@@ -9,6 +9,7 @@ import flambeau
 from flambeau import nn
 from flambeau.autograd import Function
 from flambeau.autograd.graph import saved_tensors_hooks
+from flambeau.distributed.checkpoint import Shard
 from flambeau.distributed.collectives import ReduceOp
 from flambeau.distributed.groups import group_of
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from flambeau import Tensor
+    from flambeau.optim import Optimizer
 
 __all__ = ["FullyShardedDataParallel"]
 
@@ -56,6 +58,16 @@ class _Unit:
         self.group._group.broadcast(whole, 0).wait()
         first = self.group.rank() * self.part
         return nn.Parameter(whole[first : first + self.part].clone(), requires_grad=params[0].requires_grad)
+
+    def parts(self, flat: Tensor) -> Iterator[tuple[str, Shard]]:
+        """What this rank has of each parameter, or of a tensor like it: `flat` is like this rank's part of the parameters."""
+        first, offset = self.group.rank() * self.part, 0
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            count = math.prod(shape)
+            start, end = max(offset, first), min(offset + count, first + self.part)
+            if start < end:
+                yield name, Shard(flat.detach()[start - first : end - first], tuple(shape), start - offset)
+            offset += count
 
     def gather(self) -> Tensor:
         """All parameters, one after another."""
@@ -176,6 +188,31 @@ class FullyShardedDataParallel(nn.Module):
         with flambeau.no_grad():
             _load_full_state_dict(self.module, self._unit, state, "")
 
+    def sharded_state_dict(self) -> dict[str, Any]:
+        """This rank's parts of all parameters, and the buffers, for `distributed.checkpoint.save` and `load`. Loading fills the module."""
+        state: dict[str, Any] = {}
+        for prefix, module in _sharded(self, ""):
+            if module._unit.shard is not None:
+                state.update({prefix + name: part for name, part in module._unit.parts(module._unit.shard)})
+            state.update(_buffers(module.module, prefix))
+        return state
+
+    def sharded_optim_state_dict(self, optimizer: Optimizer) -> dict[str, Any]:
+        """The same of the state of an optimizer of these parameters. One that has made no step yet gets the state of none, for `load`."""
+        if not optimizer.state:
+            _initialize(optimizer)
+        state: dict[str, Any] = {}
+        for prefix, module in _sharded(self, ""):
+            shard = module._unit.shard
+            if shard is None or shard not in optimizer.state:
+                continue
+            for key, value in optimizer.state[shard].items():
+                if value.shape == shard.shape:
+                    state.update({f"state.{prefix}{name}.{key}": part for name, part in module._unit.parts(value)})
+                else:
+                    state.update({f"state.{prefix}{name}.{key}": value for name, _ in module._unit.parts(shard)})
+        return state
+
     def clip_grad_norm_(self, max_norm: float) -> Tensor:
         """Scales the gradients of all ranks so that their norm is at most `max_norm`; returns what it was."""
         grads = [param.grad for param in self.parameters() if param.grad is not None]
@@ -191,6 +228,41 @@ class FullyShardedDataParallel(nn.Module):
         return norm
 
 
+def _sharded(module: FullyShardedDataParallel, prefix: str) -> Iterator[tuple[str, FullyShardedDataParallel]]:
+    """A module and those in it that are sharded by themselves, with what the names of their parameters begin with."""
+    yield prefix, module
+    for inner, child in _inner(module.module, prefix):
+        yield from _sharded(child, inner)
+
+
+def _buffers(module: nn.Module, prefix: str) -> dict[str, Tensor]:
+    """The buffers of a module that are saved, without those of modules that are sharded by themselves."""
+    found: dict[str, Tensor] = {}
+    for path, child in _own_modules(module):
+        for name, buffer in child._buffers.items():
+            if buffer is not None and name not in child._non_persistent_buffers_set:
+                found[prefix + (f"{path}.{name}" if path else name)] = buffer.detach()
+    return found
+
+
+def _initialize(optimizer: Optimizer) -> None:
+    """Makes the state of an optimizer by a step that changes no parameter."""
+    params = [param for group in optimizer.param_groups for param in group["params"]]
+    grads, rates = [param.grad for param in params], [group["lr"] for group in optimizer.param_groups]
+    values = [param.detach().clone() for param in params]
+    for param in params:
+        param.grad = flambeau.zeros_like(param)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    optimizer.step()
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    with flambeau.no_grad():
+        for param, grad, value in zip(params, grads, values, strict=True):
+            param.copy_(value)
+            param.grad = grad
+
+
 def _inner(module: nn.Module, prefix: str) -> Iterator[tuple[str, FullyShardedDataParallel]]:
     """The modules in it that are sharded by themselves."""
     for name, child in module.named_children():
@@ -204,10 +276,7 @@ def _full_state_dict(module: nn.Module, unit: _Unit, prefix: str) -> dict[str, T
     state: dict[str, Tensor] = {}
     if unit.shard is not None:
         state.update({prefix + name: view.clone() for name, view in zip(unit.names, unit.views(unit.gather()), strict=True)})
-    for path, child in _own_modules(module):
-        for name, buffer in child._buffers.items():
-            if buffer is not None and name not in child._non_persistent_buffers_set:
-                state[prefix + (f"{path}.{name}" if path else name)] = buffer.detach()
+    state.update(_buffers(module, prefix))
     for inner, sharded in _inner(module, prefix):
         state.update(_full_state_dict(sharded.module, sharded._unit, inner))
     return state

@@ -216,7 +216,7 @@ def wait(fut: Any) -> Any:
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
     """A future with the result of a call, which is made at once."""
-    from flambeau.torch.shims.futures import Future
+    from flambeau.futures import Future
 
     future = Future()
     future.set_result(func(*args, **kwargs))
@@ -232,7 +232,7 @@ def _rarely(name: str) -> Any:
     if name in recurrent.CELLS:
         return recurrent.cell(name)
     if name == "Future":
-        from flambeau.torch.shims.futures import Future
+        from flambeau.futures import Future
 
         return Future
     if name in ("DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKeySet"):

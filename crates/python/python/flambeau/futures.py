@@ -1,4 +1,4 @@
-"""torch.futures: results that are set later, with functions that are called then."""
+"""Results that are set later, with functions that are called then."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 //! Connects all pairs of ranks, which find each other's addresses in the store.
 
+use super::stream::{Address, Listener, Stream};
 use crate::store::Store;
 use crate::wire::{Decoder, Encoder, read_message, write_message};
 use flambeau_core::{Error, Result, bail, ensure, error};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,26 +23,19 @@ pub(super) fn all(
     size: usize,
     host: IpAddr,
     timeout: Duration,
-) -> Result<Vec<Option<TcpStream>>> {
-    ensure!(
-        rank < size,
-        InvalidArgument("init_process_group", "rank"),
-        "expected a rank below the number of ranks, {size}, but got {rank}"
-    );
-    let mut streams: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
+) -> Result<Vec<Option<Stream>>> {
+    let mut streams: Vec<Option<Stream>> = (0..size).map(|_| None).collect();
     if size == 1 {
         return Ok(streams);
     }
     let (begin, mut remaining) = (Instant::now(), size - 1 - rank);
     let left = || timeout.saturating_sub(begin.elapsed());
-    let listener = TcpListener::bind((host, 0))?;
     let key = key_of_job(store, left())?;
-    let mine = SocketAddr::new(host, listener.local_addr()?.port());
-    register(store, rank, &mine)?;
+    let listener = Listener::new(host, &String::from_utf8_lossy(&key))?;
+    register(store, rank, &listener.address)?;
     for (peer, stream) in streams.iter_mut().enumerate().take(rank) {
         *stream = Some(dial(store, (rank, peer), &key, left())?);
     }
-    listener.set_nonblocking(true)?;
     while remaining > 0 {
         if let Some((peer, stream)) = accept(&listener, size, &key)? {
             remaining -= usize::from(streams[peer].replace(stream).is_none());
@@ -67,8 +60,8 @@ fn key_of_job(store: &dyn Store, timeout: Duration) -> Result<Vec<u8>> {
 }
 
 /// Publishes the address of a rank. Two processes that claim the same rank are an error.
-fn register(store: &dyn Store, rank: usize, mine: &SocketAddr) -> Result<()> {
-    let mine = mine.to_string();
+fn register(store: &dyn Store, rank: usize, mine: &Address) -> Result<()> {
+    let mine = mine.text();
     let registered = store.compare_set(&format!("transport/address/{rank}"), b"", mine.as_bytes())?;
     ensure!(
         registered == mine.as_bytes(),
@@ -79,32 +72,25 @@ fn register(store: &dyn Store, rank: usize, mine: &SocketAddr) -> Result<()> {
     Ok(())
 }
 
-fn dial(store: &dyn Store, (rank, peer): (usize, usize), key: &[u8], timeout: Duration) -> Result<TcpStream> {
+fn dial(store: &dyn Store, (rank, peer): (usize, usize), key: &[u8], timeout: Duration) -> Result<Stream> {
     let absent =
         |_| error!(Io("init_process_group", "timeout"), "rank {rank} has waited {timeout:?} for rank {peer}");
     let address = store.get(&format!("transport/address/{peer}"), timeout).map_err(absent)?;
     let text = String::from_utf8_lossy(&address).into_owned();
-    let invalid =
-        |_| error!(Io("init_process_group"), "the store has {text:?} as the address of rank {peer}");
-    let address: SocketAddr = text.parse().map_err(invalid)?;
+    let Some(address) = Address::parse(&text) else {
+        bail!(Io("init_process_group"), "the store has {text:?} as the address of rank {peer}")
+    };
     let context = |e: std::io::Error| {
         Error::from(e).context(format_args!("rank {rank} cannot connect to rank {peer} at {text}"))
     };
-    let mut stream = TcpStream::connect_timeout(&address, timeout.max(INTERVAL)).map_err(context)?;
-    stream.set_nodelay(true)?;
+    let mut stream = address.connect(timeout.max(INTERVAL)).map_err(context)?;
     write_message(&mut stream, &Encoder::default().bytes(key).u64(rank as u64).finish())?;
     Ok(stream)
 }
 
 /// A connection that has arrived, and the rank that it is from. A connection that is not of this job is closed.
-fn accept(listener: &TcpListener, size: usize, key: &[u8]) -> Result<Option<(usize, TcpStream)>> {
-    let mut stream = match listener.accept() {
-        Ok((stream, _)) => stream,
-        Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
-        Err(e) => return Err(e.into()),
-    };
-    stream.set_nonblocking(false)?;
-    stream.set_nodelay(true)?;
+fn accept(listener: &Listener, size: usize, key: &[u8]) -> Result<Option<(usize, Stream)>> {
+    let Some(mut stream) = listener.accept()? else { return Ok(None) };
     stream.set_read_timeout(Some(HELLO))?;
     let rank = read_message(&mut stream).and_then(|hello| {
         let mut hello = Decoder::new(&hello);
