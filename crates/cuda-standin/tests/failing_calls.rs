@@ -137,7 +137,7 @@ fn between_devices(x: &Tensor) -> Result<f32> {
     sums.iter().map(|sum| sum.item::<f32>()).sum()
 }
 
-/// Two streams, of which one waits for the other, and what is asked of them and of an event.
+/// Two streams, of which one waits for the other, and what they and an event answer.
 fn in_two_streams(x: &Tensor) -> Result<f32> {
     static STREAMS: OnceLock<[Stream; 2]> = OnceLock::new();
     let streams = match STREAMS.get() {
@@ -166,7 +166,7 @@ fn in_two_streams(x: &Tensor) -> Result<f32> {
     sum.item::<f32>()
 }
 
-/// A failure of these may be made up for: memory that a device refuses is asked for again, and what is given back is not in use any more. Its
+/// A failure of these may be made up for: memory that a device refuses is requested again, and what is given back is not in use any more. Its
 /// user is not told, since nothing that a program does has failed; the driver keeps it.
 const SILENT: [&str; 5] =
     ["cuMemAlloc_v2", "cuMemFree_v2", "cuMemFreeHost", "cuEventDestroy_v2", "cuCtxSetCurrent"];

@@ -14,7 +14,7 @@ fn seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// The least time of a launch.
+/// The smallest time of a launch.
 fn best(source: &str, (blocks, threads): (u32, u32), repetitions: usize) -> f64 {
     let mut device = Simulator::new(0, false);
     let module = device.load(source).unwrap();

@@ -315,8 +315,8 @@ for attempt in range(2):
         assert attempt == 0 or (x + x).sum().item() == 12
 assert x.cpu().sum().item() == 6 and fl.ones(2).sum().item() == 2
 """
-    nowhere = dict.fromkeys(["CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"], "")
-    run(program, FLAMBEAU_CUDA_DRIVER=str(STAND_IN), FLAMBEAU_CUDA_PATH="/missing", CUDA_FORCE_PTX_JIT="1", **nowhere)
+    unset = dict.fromkeys(["CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"], "")
+    run(program, FLAMBEAU_CUDA_DRIVER=str(STAND_IN), FLAMBEAU_CUDA_PATH="/missing", CUDA_FORCE_PTX_JIT="1", **unset)
 
 
 @needs_stand_in

@@ -1,6 +1,6 @@
 //! Elementwise operators with the host's mathematical functions: the same bits as on the host.
 
-use super::rows::{Memory, TYPES, arguments, bits, in_threads, may_run};
+use super::rows::{Memory, TYPES, arguments, bits, in_threads, may_run, other_bits};
 use super::{DEVICE, is_all_types};
 use flambeau::dispatch::{DispatchKey, OperatorInfo};
 use flambeau::{Device, ErrorKind, Result, ScalarType, Tensor};
@@ -19,18 +19,6 @@ const EXCEPTIONS: &str = include_str!("portable_exceptions.txt");
 fn results(op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Result<[Vec<Tensor>; 2]> {
     let call = |device| seeded(op, &arguments(sample, dtype, device, Memory::Dense)?, 1);
     Ok([call(Device::CPU)?, call(DEVICE)?])
-}
-
-/// The first element with other bits, as text. All NaN are alike.
-fn difference([here, there]: &[Vec<Tensor>; 2]) -> Option<String> {
-    here.iter().zip(there).find_map(|(a, b)| {
-        let (a, b) = (bits(a), bits(b));
-        let is_same =
-            |(x, y): (&u64, &u64)| x == y || (f64::from_bits(*x).is_nan() && f64::from_bits(*y).is_nan());
-        let at = a.iter().zip(&b).position(|pair| !is_same(pair))?;
-        let (x, y) = (f64::from_bits(a[at]), f64::from_bits(b[at]));
-        Some(format!("element {at} is {x:e} on the host, {y:e} on the device"))
-    })
 }
 
 /// Every elementwise row.
@@ -61,7 +49,7 @@ fn compare_all() -> Result<usize> {
             }
             let outcome = results(op, sample, dtype);
             notes.with(|report| match &outcome {
-                Ok(pair) => match difference(pair) {
+                Ok([here, there]) => match here.iter().zip(there).find_map(|(a, b)| other_bits(a, b)) {
                     None => report.alike(row.name),
                     Some(text) if exceptions.contains(row.name) => {
                         report.skipped += 1;

@@ -343,6 +343,14 @@ fn compare_all(what: &str, types: &[ScalarType], memory: Memory, part: f64) -> R
     Ok(report.faults() + unlisted(&report.missing, true))
 }
 
+/// The first element that has other bits, of tensors of the same sizes, as text. All NaN are alike.
+pub(super) fn other_bits(expected: &Tensor, found: &Tensor) -> Option<String> {
+    let (a, b) = (array(expected), array(found));
+    let is_same = |(x, y): (&f64, &f64)| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
+    let at = a.data.iter().zip(&b.data).position(|pair| !is_same(pair))?;
+    Some(format!("element {at} is {:e} instead of {:e}", b.data[at], a.data[at]))
+}
+
 /// Prints what is missing and no exception, and of the whole list what is an exception and not missing; returns how many there are.
 pub(super) fn unlisted(missing: &BTreeMap<&'static str, String>, is_whole: bool) -> usize {
     let exceptions = exceptions();

@@ -1,7 +1,7 @@
 //! The forms of operators that write in place and into given results, on the device: the bits of the form that makes a new tensor.
 
 use super::DEVICE;
-use super::rows::{Memory, Report, arguments, bits, in_threads, may_run, unlisted};
+use super::rows::{Memory, Report, arguments, in_threads, may_run, other_bits, unlisted};
 use flambeau::dispatch::{OperatorInfo, Value};
 use flambeau::{ErrorKind, Result, ScalarType, Tensor, ops};
 use flambeau_tests::call::{operator, seeded};
@@ -18,12 +18,9 @@ const SAMPLES: usize = 6;
 fn difference(expected: &[Tensor], written: &[Tensor]) -> Option<String> {
     expected.iter().zip(written).find_map(|(a, b)| {
         if (a.sizes(), a.dtype()) != (b.sizes(), b.dtype()) {
-            return Some(format!("writes {} instead of {}", b.signature(), a.signature()));
+            return Some(format!("{} instead of {}", b.signature(), a.signature()));
         }
-        let (a, b) = (bits(a), bits(b));
-        let at = a.iter().zip(&b).position(|(x, y)| x != y)?;
-        let (x, y) = (f64::from_bits(a[at]), f64::from_bits(b[at]));
-        Some(format!("writes {y:e} instead of {x:e} to element {at}"))
+        other_bits(a, b)
     })
 }
 
@@ -52,7 +49,7 @@ fn compare(report: &mut Report, row: &Row, name: &str, expected: &[Tensor], writ
     match written {
         Ok(written) => match difference(expected, &written).filter(|_| row.unset.is_none()) {
             None => report.alike(row.name),
-            Some(text) => report.fault(row.name, ScalarType::F32, format!("{name} {text}")),
+            Some(text) => report.fault(row.name, ScalarType::F32, format!("{name}: {text}")),
         },
         Err(error) if error.kind() == ErrorKind::NotImplemented => report.lacks(row.name, error.to_string()),
         Err(error) => report.fault(row.name, ScalarType::F32, format!("{name}: {error}")),
