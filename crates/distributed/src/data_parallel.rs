@@ -2,10 +2,12 @@
 
 mod buckets;
 mod comm_hook;
+mod profile;
 mod reached;
 mod reducer;
 
 pub use comm_hook::{CommHook, GradBucket, Pending};
+pub use profile::profile;
 pub use reducer::Reducer;
 
 use crate::group::ProcessGroup;

@@ -67,27 +67,45 @@ pub(crate) fn rank() -> Result<()> {
     job::report(rank, &seconds.to_string())
 }
 
-/// The shortest of some backward passes that compute one gradient after another, each of so many elements and in so many seconds.
+/// Parameters whose gradients are computed one after another, each of so many elements and in so many seconds.
+pub(crate) struct Chain(pub(crate) Vec<Tensor>);
+
+impl Chain {
+    pub(crate) fn new(counts: &[i64], compute: f64) -> Result<Chain> {
+        let leaf =
+            |count: &i64| Tensor::ones(&[*count], flambeau_core::ScalarType::F32)?.with_requires_grad(true);
+        let leaves: Vec<Tensor> = counts.iter().map(leaf).collect::<Result<_>>()?;
+        let sleep = move |_: &Tensor| {
+            std::thread::sleep(Duration::from_secs_f64(compute));
+            Ok(None)
+        };
+        leaves.iter().try_for_each(|leaf| leaf.register_hook(sleep).map(drop))?;
+        Ok(Chain(leaves))
+    }
+
+    /// The gradient of each parameter needs that of the one after it.
+    pub(crate) fn loss(&self) -> Result<Tensor> {
+        let chain = |product: Result<Tensor>, leaf: &Tensor| product?.mul(&leaf.sum()?);
+        self.0.iter().fold(Ok(Tensor::from([1.0f32])), chain)?.sum()
+    }
+}
+
+/// Each gradient is a bucket of its own.
+pub(crate) fn single_buckets() -> DataParallelOptions {
+    DataParallelOptions { bucket_bytes: 1, first_bucket_bytes: 1, ..Default::default() }
+}
+
+/// The shortest of some backward passes.
 pub(crate) fn shortest_step(group: ProcessGroup, counts: &[i64], compute: f64) -> Result<f64> {
-    let leaf =
-        |count: &i64| Tensor::ones(&[*count], flambeau_core::ScalarType::F32)?.with_requires_grad(true);
-    let leaves: Vec<Tensor> = counts.iter().map(leaf).collect::<Result<_>>()?;
-    let sleep = move |_: &Tensor| {
-        std::thread::sleep(Duration::from_secs_f64(compute));
-        Ok(None)
-    };
-    leaves.iter().try_for_each(|leaf| leaf.register_hook(sleep).map(drop))?;
-    let options = DataParallelOptions { bucket_bytes: 1, first_bucket_bytes: 1, ..Default::default() };
+    let chain = Chain::new(counts, compute)?;
     let barrier = group.clone();
-    let _reducer = Reducer::new(&leaves, group, options)?;
+    let _reducer = Reducer::new(&chain.0, group, single_buckets())?;
     let mut shortest = f64::INFINITY;
     for _ in 0..3 {
-        // The gradient of each leaf needs that of the one after it, so they are computed one after another.
-        let chain = |sum: Result<Tensor>, leaf: &Tensor| sum?.mul(&leaf.sum()?);
-        let product = leaves.iter().fold(Ok(Tensor::from([1.0f32])), chain)?;
+        let loss = chain.loss()?;
         barrier.barrier()?.wait()?;
         let begin = Instant::now();
-        product.sum()?.backward()?;
+        loss.backward()?;
         shortest = shortest.min(begin.elapsed().as_secs_f64());
     }
     Ok(shortest)

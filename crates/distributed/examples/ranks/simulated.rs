@@ -1,9 +1,12 @@
-//! The simulator beside measured runs on 2 and 4 ranks, whose computation is a time that is waited and whose network is slowed down to
-//! stated figures, so that more ranks than processors can run beside each other.
+//! The simulator beside measured runs on 2 and 4 ranks: it gets the profile of one rank that runs alone, and the figures of the network.
+//!
+//! The computation of a gradient is a time that is waited, and the network is slowed down to stated figures, so that more ranks than there are
+//! processors can run beside each other.
 
 use crate::job::{self, Job};
-use crate::overlap::{shortest, shortest_step};
-use flambeau_core::{Result, ensure};
+use crate::overlap::{Chain, shortest, shortest_step, single_buckets};
+use flambeau_core::{Result, ensure, error};
+use flambeau_distributed::data_parallel::profile;
 use flambeau_distributed::simulate::{Network, Profile, Strategy, simulate};
 
 const COMPUTE: &str = "FLAMBEAU_RANKS_COMPUTE";
@@ -38,11 +41,10 @@ const LIMIT: f64 = 0.15;
 pub(crate) fn run(quick: bool) -> Result<String> {
     let (mut worst, mut count): (f64, usize) = (0.0, 0);
     for case in if quick { &CASES[..2] } else { &CASES[..] } {
+        let profile = case.profile()?;
         for size in [2, 4] {
-            let counts: Vec<String> = case.counts.iter().map(i64::to_string).collect();
-            let job = Job::new("simulated", size).set(COMPUTE, case.compute).set(COUNTS, counts.join(" "));
-            let job = job.set(LATENCY, case.network.latency).set(BANDWIDTH, case.network.bandwidth);
-            let predicted = case.predicted(size);
+            let job = case.job(size);
+            let predicted = simulate(&profile, case.network, size, Strategy::DataParallel).total;
             let measured = shortest(&job, predicted / (1.0 - LIMIT))?;
             let error = (predicted / measured - 1.0).abs();
             ensure!(
@@ -58,11 +60,23 @@ pub(crate) fn run(quick: bool) -> Result<String> {
 }
 
 impl Case {
-    fn predicted(&self, size: usize) -> f64 {
-        // The last parameter has its gradient first.
-        let backward = self.counts.iter().rev().map(|count| (self.compute, *count as f64 * 4.0)).collect();
-        let profile = Profile { forward: 0.0, backward, optimizer: 0.0 };
-        simulate(&profile, self.network, size, Strategy::DataParallel).total
+    fn job(&self, size: usize) -> Job<'static> {
+        let counts: Vec<String> = self.counts.iter().map(i64::to_string).collect();
+        let job = Job::new("simulated", size).set(COMPUTE, self.compute).set(COUNTS, counts.join(" "));
+        job.set(LATENCY, self.network.latency).set(BANDWIDTH, self.network.bandwidth)
+    }
+
+    /// The backward pass of one rank, without the forward pass and the optimizer, as the steps are measured.
+    fn profile(&self) -> Result<Profile> {
+        let report = self.job(1).run()?.remove(0);
+        let mut numbers = report
+            .split(' ')
+            .map(|number| number.parse().map_err(|_| error!(Internal, "no profile: {report:?}")));
+        let mut backward = Vec::new();
+        while let (Some(seconds), Some(bytes)) = (numbers.next(), numbers.next()) {
+            backward.push((seconds?, bytes?));
+        }
+        Ok(Profile { forward: 0.0, backward, optimizer: 0.0 })
     }
 }
 
@@ -74,6 +88,13 @@ pub(crate) fn rank() -> Result<()> {
     options.network = Some(network);
     let group = job::group(options)?;
     let rank = group.rank();
+    if group.size() == 1 {
+        let chain = Chain::new(&counts, job::number(COMPUTE)?)?;
+        let measured = profile(&chain.0, &single_buckets(), || chain.loss(), || Ok(()))?;
+        let pairs: Vec<String> =
+            measured.backward.iter().map(|(seconds, bytes)| format!("{seconds} {bytes}")).collect();
+        return job::report(rank, &pairs.join(" "));
+    }
     let seconds = shortest_step(group, &counts, job::number(COMPUTE)?)?;
     job::report(rank, &seconds.to_string())
 }

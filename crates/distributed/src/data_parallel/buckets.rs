@@ -38,8 +38,9 @@ impl Bucket {
     }
 }
 
-/// The buckets of parameters, in the reverse of their order, which is about that of the backward pass. A bucket has one dtype.
-pub(super) fn buckets(params: &[Tensor], options: &DataParallelOptions) -> Result<Vec<Bucket>> {
+/// The numbers of the parameters of each bucket, in the reverse of their order, which is about that of the backward pass. A bucket has one
+/// dtype.
+pub(super) fn lists(params: &[Tensor], options: &DataParallelOptions) -> Vec<Vec<usize>> {
     let mut lists: Vec<Vec<usize>> = Vec::new();
     let mut bytes = 0;
     for i in (0..params.len()).rev() {
@@ -56,5 +57,10 @@ pub(super) fn buckets(params: &[Tensor], options: &DataParallelOptions) -> Resul
         }
         bytes += params[i].nbytes();
     }
-    lists.into_iter().map(|list| Bucket::new(list, params)).collect()
+    lists
+}
+
+/// The buckets of parameters.
+pub(super) fn buckets(params: &[Tensor], options: &DataParallelOptions) -> Result<Vec<Bucket>> {
+    lists(params, options).into_iter().map(|list| Bucket::new(list, params)).collect()
 }

@@ -216,8 +216,8 @@ impl Shared {
         let state = &mut *state;
         for number in unused {
             let param = &self.params[*number];
-            // It may have one from a pass under no_sync.
-            self.fill(state, *number, param, param.grad().filter(|_| state.used[*number]).as_ref())?;
+            // One that it has, of passes before, is a part of the sum to which other ranks may add.
+            self.fill(state, *number, param, param.grad().as_ref())?;
         }
         self.send_full(state)?;
         if state.sent == state.buckets.len() { self.finish(state) } else { Ok(()) }
