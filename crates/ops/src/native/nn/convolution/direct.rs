@@ -38,14 +38,14 @@ const PIXELS: usize = 512;
 /// Elements of four bytes in a cache line: rows of sums are a multiple of it.
 const CACHE_LINE: usize = 16;
 
-/// Whether this algorithm can be used: one group, two dimensions, and the rows for one row of the output fit a tile.
+/// Whether this algorithm can be used: two dimensions, and the rows for one row of the output fit a tile.
 fn is_possible(conv: &Conv) -> bool {
     let is_flat = conv.input[0] == 1 && conv.kernel[0] == 1 && conv.padding[0] == 0;
     let padded = conv.padding[2].saturating_mul(2).saturating_add(conv.input[2]);
     let rows = conv.stride[1].max(conv.kernel[1].saturating_mul(conv.dilation[1]));
     let fits = conv.channels.saturating_mul(rows).saturating_mul(padded) <= TILE && conv.stride[2] <= padded;
     let is_empty = conv.images == 0 || conv.depth() == 0 || conv.filters == 0 || conv.pixels() == 0;
-    is_flat && fits && !is_empty && conv.groups == 1 && conv.kernel_numel() > 1
+    is_flat && fits && !is_empty && conv.kernel_numel() > 1
 }
 
 /// Whether to compute the output by this algorithm: rows fill at least half of their vectors, and Winograd's algorithm is not
@@ -60,7 +60,10 @@ pub(super) fn suits(conv: &Conv) -> bool {
 /// Whether to compute the weight gradient by this algorithm: filters fill at least a quarter of their vectors, and Winograd's
 /// algorithm is not faster.
 pub(super) fn suits_weights(conv: &Conv) -> bool {
-    is_possible(conv) && 4 * conv.filters >= CACHE_LINE && is_faster_than_winograd(conv, 9, [120, 70])
+    conv.groups == 1
+        && is_possible(conv)
+        && 4 * conv.filters >= CACHE_LINE
+        && is_faster_than_winograd(conv, 9, [120, 70])
 }
 
 /// Whether this algorithm takes less time than Winograd's, for each pixel in units of a multiply-add. `products` are those of
@@ -114,11 +117,50 @@ fn kernel_offsets(conv: &Conv, tile: PaddedTile) -> Vec<usize> {
     scratch::collect(rows.flat_map(|(c, y)| (0..across).map(move |x| offset(c, y, x))))
 }
 
-/// The output of a convolution.
+/// The output of a convolution, one group after another.
 ///
 /// # Safety
 /// - `x`, `w` and `bias` are readable as `conv` says, `y` writable, and no other thread writes them during the call.
 pub(super) unsafe fn forward<T: Element>(
+    conv: &Conv,
+    x: Images<T>,
+    w: Weights<T>,
+    bias: Option<(SendPtr<T>, isize)>,
+    y: Images<T>,
+) where
+    for<'c> Fill<'c, T>: EveryIsa,
+    for<'c> ForwardBlock<'c, T>: EveryIsa,
+{
+    if conv.groups == 1 {
+        // SAFETY: the caller's conditions.
+        return unsafe { forward_group(conv, x, w, bias, y) };
+    }
+    let one = Conv { groups: 1, ..*conv };
+    let work = conv.images * conv.filters * conv.depth() * conv.pixels();
+    parallel_for(0..conv.groups, (WORTH_A_THREAD / work.max(1)).max(1), |part| {
+        for group in part {
+            let (channels, filters) = (group * conv.channels, group * conv.filters);
+            let bias = bias
+                .map(|(first, step)| (SendPtr(first.at().wrapping_offset(filters as isize * step)), step));
+            // SAFETY: the caller's conditions; groups write different channels.
+            unsafe {
+                forward_group(
+                    &one,
+                    x.from_channel(channels),
+                    w.of_group(conv, group),
+                    bias,
+                    y.from_channel(filters),
+                );
+            }
+        }
+    });
+}
+
+/// The output of a convolution of one group.
+///
+/// # Safety
+/// - As [`forward`].
+unsafe fn forward_group<T: Element>(
     conv: &Conv,
     x: Images<T>,
     w: Weights<T>,

@@ -31,6 +31,11 @@ impl<T> Images<T> {
         self.ptr.wrapping_offset(image as isize * self.strides[0] + channel as isize * self.strides[1])
     }
 
+    /// The images without the channels before `first`.
+    pub(super) fn from_channel(&self, first: usize) -> Self {
+        Images { ptr: self.channel(0, first), strides: self.strides }
+    }
+
     /// A pixel of a channel by its row-major index: pixels must be at a constant stride, see
     /// [`has_constant_pixel_stride`](Self::has_constant_pixel_stride).
     pub(super) fn pixel(&self, image: usize, channel: usize, pixel: usize) -> *mut T {

@@ -25,6 +25,11 @@ impl<T: Copy> Weights<T> {
         Weights { ptr, strides: [conv.kernel_numel(), conv.depth()], flipped: true }
     }
 
+    /// Those of a group of `conv`, or of its flipped form.
+    pub(super) fn of_group(&self, conv: &Conv, group: usize) -> Self {
+        Weights { ptr: SendPtr(self.ptr.at().wrapping_add(group * conv.filters * conv.depth())), ..*self }
+    }
+
     /// One weight.
     ///
     /// # Safety
