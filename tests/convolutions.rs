@@ -21,12 +21,21 @@ enum Kind {
     Pointwise,
     /// 3x3 kernels and many channels: Winograd tiles.
     Transformed,
-    /// Rows long enough to fill vectors, of one group.
+    /// Rows long enough to fill vectors.
     LongRows,
+    /// Images that are higher than wide, which are convolved with rows and columns exchanged.
+    Narrow,
 }
 
-const KINDS: &[Kind] =
-    &[Kind::Any, Kind::Any, Kind::Depthwise, Kind::Pointwise, Kind::Transformed, Kind::LongRows];
+const KINDS: &[Kind] = &[
+    Kind::Any,
+    Kind::Any,
+    Kind::Depthwise,
+    Kind::Pointwise,
+    Kind::Transformed,
+    Kind::LongRows,
+    Kind::Narrow,
+];
 
 /// A convolution in three dimensions, of which the first are left out where `spatial` is less. What is transposed is described
 /// by the convolution whose transpose it is: `x` is the larger side then, and the result.
@@ -58,12 +67,13 @@ impl Case {
             Kind::Depthwise => (d.within(1..=2), 7),
             Kind::Transformed => (2, 9),
             Kind::LongRows => (d.within(1..=2), 37),
+            Kind::Narrow => (2, 3),
         };
         let (groups, channels) = match kind {
             Kind::Any | Kind::Pointwise => (d.within(1..=4), [d.within(1..=3), d.within(1..=3)]),
             Kind::Depthwise => (d.within(2..=4), d.one_of(&[[1, 1], [1, 2], [1, 3], [2, 1], [3, 1]])),
             Kind::Transformed => (1, [d.within(16..=19), d.within(16..=17)]),
-            Kind::LongRows => (1, [d.within(1..=3), d.within(1..=5)]),
+            Kind::LongRows | Kind::Narrow => (d.within(1..=2), [d.within(1..=3), d.within(1..=5)]),
         };
         let dtype = d.one_of(&[ScalarType::F32, ScalarType::F64, ScalarType::F16, ScalarType::BF16]);
         let mut case = Case {
@@ -85,7 +95,12 @@ impl Case {
         };
         let is_plain = kind == Kind::Transformed || d.within(0..=2) == 0;
         for at in 3 - spatial..3 {
-            case.draw_dimension(d, at, if at == 2 { most } else { most.min(5) }, is_plain);
+            let most = match at {
+                2 => most,
+                1 if kind == Kind::Narrow => 40,
+                _ => most.min(5),
+            };
+            case.draw_dimension(d, at, most, is_plain);
         }
         case
     }

@@ -9,7 +9,7 @@ use super::{
     Gemm, GemmElement, StridedRows,
     convert::{narrow_bf16, narrow_f16, widen_bf16, widen_f16},
     isa::Isa,
-    pack::transpose_pack,
+    pack::{self, transpose_pack},
     portable::{Baseline, Portable},
     product::multiply,
 };
@@ -189,6 +189,21 @@ macro_rules! elements {
                         Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => transpose_pack::<$t, $avx512>(rows, to, pitch),
                         #[cfg(not(target_arch = "x86_64"))]
                         _ => transpose_pack::<$t, $scalar>(rows, to, pitch),
+                    }
+                }
+            }
+
+            unsafe fn transpose(isa: Isa, rows: &StridedRows<Self>, to: *mut $acc, pitch: usize) {
+                // SAFETY: as above.
+                unsafe {
+                    match isa {
+                        Isa::Scalar => pack::transpose::<$t, $scalar>(rows, to, pitch),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx2 => pack::transpose::<$t, $avx2>(rows, to, pitch),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => pack::transpose::<$t, $avx512>(rows, to, pitch),
+                        #[cfg(not(target_arch = "x86_64"))]
+                        _ => pack::transpose::<$t, $scalar>(rows, to, pitch),
                     }
                 }
             }

@@ -8,7 +8,7 @@
 //!
 //! Products of complex matrices are real ones of twice the size (`complex`).
 //!
-//! Two functions only transpose: [`transpose_pack`] a few rows at a time, [`stream_transposed`] a whole matrix with non-temporal
+//! Three functions only transpose: [`transpose_pack`] and [`transpose`] a few rows at a time, [`stream_transposed`] a whole matrix with non-temporal
 //! stores.
 //!
 //! Every element of C is summed in one order, which follows from the shapes, strides, types and instruction set: the
@@ -72,6 +72,11 @@ pub trait GemmElement: Element<Acc = Self::Scalar> {
     /// - As [`transpose_pack`].
     #[doc(hidden)]
     unsafe fn transpose_pack(isa: Isa, rows: &StridedRows<Self>, to: *mut Self::Scalar, pitch: usize);
+
+    /// # Safety
+    /// - As [`transpose`].
+    #[doc(hidden)]
+    unsafe fn transpose(isa: Isa, rows: &StridedRows<Self>, to: *mut Self::Scalar, pitch: usize);
 }
 
 /// A product `C = alpha * A B + beta * C`, with A of `m x k`, B of `k x n` and C of `m x n`.
@@ -228,6 +233,16 @@ pub unsafe fn transpose_pack<T: GemmElement>(
 ) {
     // SAFETY: the caller's conditions.
     unsafe { T::transpose_pack(isa, rows, to, pitch) }
+}
+
+/// [`transpose_pack`] without zeros after the last row.
+///
+/// # Safety
+/// - The CPU has `isa`: [`Isa::is_available`].
+/// - All elements are readable, and as many as there are rows are writable at `to + i * pitch` for each `i` below `len`.
+pub unsafe fn transpose<T: GemmElement>(isa: Isa, rows: &StridedRows<T>, to: *mut T::Scalar, pitch: usize) {
+    // SAFETY: the caller's conditions.
+    unsafe { T::transpose(isa, rows, to, pitch) }
 }
 
 /// Multiply-adds below which a product of a batch is not worth a thread of its own.

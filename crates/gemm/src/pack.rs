@@ -95,6 +95,36 @@ pub(super) unsafe fn transpose_pack<T: Pack<L::Unit>, L: Lanes>(
     unsafe { L::enter(PackPanel::<T, L> { from, lane, along, width, k, to, padded: pitch, groups }) }
 }
 
+/// [`super::transpose`] with these lanes.
+///
+/// # Safety
+/// - As [`super::transpose`], and the CPU has the instruction set of `L`.
+pub(super) unsafe fn transpose<T: Pack<L::Unit>, L: Lanes>(
+    rows: &StridedRows<T>,
+    to: *mut L::Unit,
+    pitch: usize,
+) {
+    let StridedRows { from, rows: width, row_stride: lane, len: k, stride: along } = *rows;
+    let groups = k.div_ceil(T::DEPTH);
+    // SAFETY: by this function's condition.
+    unsafe {
+        L::enter(Unpadded(PackPanel::<T, L> { from, lane, along, width, k, to, padded: pitch, groups }))
+    }
+}
+
+/// A panel without zeros after its last lane.
+struct Unpadded<T, L: Lanes>(PackPanel<T, L>);
+
+/// # Safety
+/// - As for [`PackPanel`], but only `width` units of each group are writable.
+impl<T: Pack<L::Unit>, L: Lanes> Body for Unpadded<T, L> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        // SAFETY: the condition above.
+        unsafe { self.0.transpose(self.0.width) }
+    }
+}
+
 /// # Safety
 /// - `width` x `k` elements are readable through the strides.
 /// - `padded * groups` units are writable, `padded >= width`, and `groups >= k.div_ceil(DEPTH)`.
@@ -112,7 +142,7 @@ impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanel<T, L> {
                 (1, 12) if T::RAW && self.padded == 12 => self.runs::<12>(),
                 (1, 11) if T::RAW && self.padded == 11 => self.runs::<11>(),
                 (1, _) => self.lanes(),
-                _ => self.transpose(),
+                _ => self.transpose(self.padded),
             }
             self.pad();
         }
@@ -228,14 +258,14 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
         }
     }
 
-    /// Lanes that are not adjacent: square blocks of them are transposed in registers.
+    /// Lanes that are not adjacent, of which so many are written: square blocks of them are transposed in registers.
     #[inline(always)]
-    unsafe fn transpose(&self) {
+    unsafe fn transpose(&self, written: usize) {
         let groups = self.k.div_ceil(T::DEPTH);
         let mut block = [[L::Unit::default(); WIDEST]; WIDEST];
         for first in (0..groups).step_by(L::N) {
-            for lane in (0..self.padded).step_by(L::N) {
-                let (groups, lanes) = (L::N.min(groups - first), L::N.min(self.padded - lane));
+            for lane in (0..written).step_by(L::N) {
+                let (groups, lanes) = (L::N.min(groups - first), L::N.min(written - lane));
                 let filled = self.width.saturating_sub(lane).min(L::N);
                 for row in &mut block[filled..lanes.max(filled)] {
                     *row = [L::Unit::default(); WIDEST];

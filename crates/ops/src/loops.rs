@@ -59,6 +59,7 @@ mod formulas;
 mod fused_map_sum;
 mod generate;
 mod machine;
+mod neighbors;
 mod prefetch;
 pub(crate) mod reduce;
 pub(crate) mod row_ops;
@@ -75,6 +76,7 @@ pub use formulas::{
     IntegerFormula, NumberFormula, OrderedComparison, OrderedFormula,
 };
 pub(crate) use fused_map_sum::fused_map_sum;
+pub(crate) use generate::Words64;
 pub use generate::{
     generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal, normal_expression,
 };
@@ -101,6 +103,17 @@ use tiles::{Kernel, for_each_rows};
 /// `NotImplemented` for other types, `Busy` or `Aliasing` where an operand may not be touched.
 pub fn float_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl FloatFormula<N>) -> Result<()> {
     dispatch_all_types!(wide_floats, computing_type(iter.common_dtype()), iter.name(), T => run::<T, _, N>(iter, Floats(formula), T::SCALAR_TYPE))
+}
+
+/// [`float_kernel`] in f64, whatever the type is: for formulas that would lose digits in f32, or are too long to be compiled twice.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn double_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl FloatFormula<N>) -> Result<()> {
+    dispatch_all_types!(floats, iter.common_dtype(), iter.name(), T => {
+        const { assert!(T::SCALAR_TYPE.is_floating_point()) };
+        run::<f64, _, N>(iter, Floats(formula), ScalarType::F64)
+    })
 }
 
 /// [`float_kernel`] without tiles for f16 and bf16, which take half as long as an exponential. Each such formula is compiled for

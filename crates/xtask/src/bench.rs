@@ -17,7 +17,7 @@ use crate::{Outcome, root};
 pub(crate) struct Options {
     /// What is timed: `main` is the table in the README; `linalg` has Fourier transforms, decompositions and complex numbers;
     /// `sparse` has sparse matrices, beside SciPy too; `ops` has all operators of the operator table, in several sizes, types and layouts,
-    /// from Python.
+    /// from Python; `compile` has chains of elementwise operators, as written and compiled, beside PyTorch's compiler.
     #[arg(long, value_enum, default_value_t = Table::Main)]
     table: Table,
     /// With `--table ops`: times only this number of cases, drawn by `--seed`.
@@ -66,6 +66,7 @@ enum Table {
     Linalg,
     Sparse,
     Ops,
+    Compile,
 }
 
 impl Table {
@@ -76,6 +77,7 @@ impl Table {
             Table::Linalg => "linalg",
             Table::Sparse => "sparse",
             Table::Ops => "ops",
+            Table::Compile => "compile",
         }
     }
 
@@ -86,6 +88,7 @@ impl Table {
             Table::Linalg => "crates/flambeau/benches/workloads/torch_linear_algebra.py",
             Table::Sparse => "crates/flambeau/benches/workloads/torch_sparse.py",
             Table::Ops => operators::WORKER,
+            Table::Compile => operators::CHAINS,
         }
     }
 }
@@ -108,6 +111,9 @@ const BESIDE: &str = "beside a busy one";
 pub(crate) fn run(options: &Options) -> Outcome {
     if options.table == Table::Ops {
         return operators::run(options);
+    }
+    if options.table == Table::Compile {
+        return operators::run_chains(options);
     }
     if options.sample.is_some() || options.save.is_some() {
         return Err("`--sample` and `--save` are options of `--table ops`".into());

@@ -93,6 +93,12 @@ pub(crate) fn build_module_for_release() -> Result<(), String> {
     install_module("release")
 }
 
+/// The program that prints the calls of `bench --table ops`, with the workspace's features, so that nothing is compiled twice.
+pub(crate) fn build_bench_calls() -> Result<(), String> {
+    let arguments = ["build", "--quiet", "--workspace", "--example", "bench_calls"];
+    succeed(Command::new("cargo").args(arguments).current_dir(root()))
+}
+
 /// The folder of cargo's builds with a profile: `debug` or `release`.
 pub(crate) fn built(profile: &str) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from).join(profile)

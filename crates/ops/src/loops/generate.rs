@@ -80,9 +80,10 @@ pub fn generate_by_word<T: Element>(
     value: impl Fn(u32) -> T + Sync,
 ) -> Result<()> {
     generate::<T>(name, out, |start, part| {
-        for (block, elements) in part.chunks_mut(4).enumerate() {
-            let words = philox.block((start / 4 + block) as u64);
-            elements.iter_mut().zip(words).for_each(|(element, word)| _ = element.write(value(word)));
+        let mut buffer = [[0; 4]; BLOCKS];
+        for (tile, elements) in part.chunks_mut(4 * BLOCKS).enumerate() {
+            let words = random_words(philox, start + tile * 4 * BLOCKS, elements.len(), &mut buffer);
+            elements.iter_mut().zip(words).for_each(|(element, word)| _ = element.write(value(*word)));
         }
     })
 }
@@ -98,10 +99,76 @@ pub fn generate_by_word64<T: Element>(
     value: impl Fn(u64) -> T + Sync,
 ) -> Result<()> {
     generate::<T>(name, out, |start, part| {
-        for (i, element) in part.iter_mut().enumerate() {
-            element.write(value(philox.word64((start + i) as u64)));
+        let mut buffer = [[0; 4]; BLOCKS];
+        for (tile, elements) in part.chunks_mut(2 * BLOCKS).enumerate() {
+            let first = 2 * (start + tile * 2 * BLOCKS);
+            let words = random_words(philox, first, 2 * elements.len(), &mut buffer);
+            for (element, pair) in elements.iter_mut().zip(words.chunks_exact(2)) {
+                element.write(value(word64(pair)));
+            }
         }
     })
+}
+
+/// Blocks of the stream whose numbers are computed at a time.
+const BLOCKS: usize = 128;
+
+/// `count` 32-bit numbers of the stream from `first` on, a multiple of four, in the buffer; at most as many as it takes.
+fn random_words(philox: Philox, first: usize, count: usize, buffer: &mut [[u32; 4]; BLOCKS]) -> &[u32] {
+    let blocks = &mut buffer[..count.div_ceil(4)];
+    // SAFETY: the kernel accesses no memory but the slice.
+    unsafe { dispatch(RandomBlocks { philox, first: (first / 4) as u64, blocks: &mut *blocks }) };
+    &blocks.as_flattened()[..count]
+}
+
+/// The 64-bit numbers of a stream in order, computed several at a time.
+pub(crate) struct Words64 {
+    philox: Philox,
+    buffer: [[u32; 4]; BLOCKS],
+    next: usize,
+}
+
+impl Words64 {
+    pub(crate) fn new(philox: Philox) -> Self {
+        Words64 { philox, buffer: [[0; 4]; BLOCKS], next: 0 }
+    }
+
+    /// The next number.
+    #[inline]
+    pub(crate) fn next(&mut self) -> u64 {
+        let at = self.next % (2 * BLOCKS);
+        if at == 0 {
+            random_words(self.philox, 2 * self.next, 4 * BLOCKS, &mut self.buffer);
+        }
+        self.next += 1;
+        word64(&self.buffer.as_flattened()[2 * at..][..2])
+    }
+}
+
+/// A 64-bit number of two 32-bit ones.
+#[inline(always)]
+fn word64(words: &[u32]) -> u64 {
+    u64::from(words[0]) | u64::from(words[1]) << 32
+}
+
+/// Writes blocks of the stream from `first` on. The loop is compiled for each instruction set, whose lanes compute several blocks at once.
+pub(super) struct RandomBlocks<'a> {
+    philox: Philox,
+    first: u64,
+    blocks: &'a mut [[u32; 4]],
+}
+
+impl CodegenAnchor for RandomBlocks<'_> {
+    type Anchor = RandomBlocks<'static>;
+}
+
+impl<I: Isa> Kernel<I> for RandomBlocks<'_> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        for (i, block) in self.blocks.iter_mut().enumerate() {
+            *block = self.philox.block(self.first.wrapping_add(i as u64));
+        }
+    }
 }
 
 /// A type in which normal numbers are computed from random words.
@@ -128,13 +195,12 @@ impl NormalElement for f64 {
 
     #[inline(always)]
     fn uniform(words: &[u32]) -> f64 {
-        let word = u64::from(words[0]) | u64::from(words[1]) << 32;
-        ((word >> 11) as f64 + 0.5) * 2f64.powi(-53)
+        ((word64(words) >> 11) as f64 + 0.5) * 2f64.powi(-53)
     }
 }
 
-/// Pairs of normal numbers that are computed at a time.
-const PAIRS: usize = 128;
+/// Pairs of normal numbers that are computed at a time: those of f64 need a block each.
+const PAIRS: usize = BLOCKS;
 
 /// Element `2 k` and `2 k + 1` are the pair of standard normal numbers that Box and Muller ("A note on the generation of random
 /// normal deviates", 1958) make of the `k`-th pair of uniform ones, passed through `value`.
@@ -154,28 +220,24 @@ where
 {
     generate::<T>(name, out, |start, part| {
         let (mut first, mut second) = ([E::uniform(&[0, 0]); PAIRS], [E::uniform(&[0, 0]); PAIRS]);
+        let mut buffer = [[0; 4]; BLOCKS];
         for (tile, elements) in part.chunks_mut(2 * PAIRS).enumerate() {
-            let pair = start / 2 + tile * PAIRS;
             let count = elements.len().div_ceil(2);
-            for i in 0..count {
-                (first[i], second[i]) = uniform_pair(philox, pair + i);
+            let start = (start + tile * 2 * PAIRS) * E::WORDS;
+            let words = random_words(philox, start, 2 * count * E::WORDS, &mut buffer);
+            for (pair, (first, second)) in
+                words.chunks_exact(2 * E::WORDS).zip(first.iter_mut().zip(&mut second))
+            {
+                let (a, b) = pair.split_at(E::WORDS);
+                (*first, *second) = (E::uniform(a), E::uniform(b));
             }
             // SAFETY: both arrays hold at least `count` numbers.
             unsafe { dispatch(BoxMuller { first: first.as_mut_ptr(), second: second.as_mut_ptr(), count }) };
-            for (i, element) in elements.iter_mut().enumerate() {
-                element.write(value(if i % 2 == 0 { first[i / 2] } else { second[i / 2] }));
+            for (pair, (first, second)) in elements.chunks_mut(2).zip(first.iter().zip(&second)) {
+                pair.iter_mut().zip([first, second]).for_each(|(element, z)| _ = element.write(value(*z)));
             }
         }
     })
-}
-
-/// The `k`-th pair of uniform numbers: two words of a block for f32, four for f64.
-#[inline(always)]
-fn uniform_pair<E: NormalElement>(philox: Philox, k: usize) -> (E, E) {
-    let words = 2 * E::WORDS;
-    let block = philox.block((k * words / 4) as u64);
-    let at = k * words % 4;
-    (E::uniform(&block[at..at + E::WORDS]), E::uniform(&block[at + E::WORDS..at + words]))
 }
 
 /// Computes pairs of normal numbers from pairs of uniform ones, in place.

@@ -428,6 +428,16 @@ impl StridedConvert {
         Ok(StridedConvert(ConvertingOperand::input(from, to, Mapping::Value)?))
     }
 
+    /// Whether elements are copied as they are.
+    pub(super) fn is_move(self) -> bool {
+        self.0.same
+    }
+
+    /// Bytes of an element before and after.
+    pub(super) fn sizes(self) -> [usize; 2] {
+        [self.0.memory.size(), self.0.kernel.size()]
+    }
+
     /// Converts `count` elements; strides are in bytes.
     ///
     /// # Safety

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::rows;
+use super::strided::copy_strided;
 use crate::gemm::{self, GemmElement, Isa, StridedRows};
 use crate::tensor_iterator::{Operand, Pointers, TensorIterator};
 use std::mem::MaybeUninit;
@@ -132,4 +133,55 @@ unsafe fn in_registers<T: GemmElement>(from: *const u8, step: i64, n: usize, row
     let columns = StridedRows::<T> { from: from.cast(), rows: n, row_stride, len: rows, stride: 1 };
     // SAFETY: by this function's conditions; the tile has `COLUMNS` elements in each row.
     unsafe { gemm::transpose_pack(Isa::detected(), &columns, to.cast(), COLUMNS) }
+}
+
+/// Copies rows of `len` dense elements, `row_stride` bytes apart, as columns: element `i` of row `j` to `to + i * pitch + j * size`.
+///
+/// # Safety
+/// - All elements are readable, and as many as there are rows writable at each multiple of `pitch`. `pitch` may be the bits of a negative
+///   number.
+pub(super) unsafe fn transpose(
+    from: *const u8,
+    row_stride: isize,
+    [rows, len]: [usize; 2],
+    size: usize,
+    to: *mut u8,
+    pitch: usize,
+) {
+    /// Blocks in registers, where addresses are those of elements.
+    ///
+    /// # Safety
+    /// - As the enclosing function, with `size` that of `T`.
+    unsafe fn by_blocks<T: GemmElement<Scalar = T>>(
+        rows: &StridedRows<u8>,
+        to: *mut u8,
+        pitch: usize,
+    ) -> bool {
+        let size = size_of::<T>();
+        let is_multiple = (pitch | rows.row_stride as usize).is_multiple_of(size) && (pitch as isize) >= 0;
+        let suits = is_multiple && rows.from.cast::<T>().is_aligned() && to.cast::<T>().is_aligned();
+        if suits {
+            let StridedRows { from, rows, row_stride, len, stride } = *rows;
+            let row_stride = row_stride / size as isize;
+            let rows = StridedRows { from: from.cast::<T>(), rows, row_stride, len, stride };
+            // SAFETY: by this function's conditions.
+            unsafe { gemm::transpose(Isa::detected(), &rows, to.cast(), pitch / size) }
+        }
+        suits
+    }
+    let matrix = StridedRows { from, rows, row_stride, len, stride: 1 };
+    // SAFETY: by this function's conditions.
+    unsafe {
+        let done = match size {
+            4 => by_blocks::<f32>(&matrix, to, pitch),
+            8 => by_blocks::<f64>(&matrix, to, pitch),
+            _ => false,
+        };
+        if !done {
+            for row in 0..rows {
+                let (from, to) = (from.offset(row as isize * row_stride), to.add(row * size));
+                copy_strided(from, size as i64, to, pitch as i64, len, size);
+            }
+        }
+    }
 }

@@ -20,6 +20,7 @@ mod out_of_memory;
 mod pointwise;
 mod pooling;
 mod private;
+mod random;
 mod reduce;
 mod registration;
 mod row_ops;

@@ -1,7 +1,7 @@
 //! Softmax, scans and normalizations against a plain f64 reference, in every layout and floating point type.
 
 use crate::support::*;
-use flambeau_core::ScalarType;
+use flambeau_core::{Result, ScalarType};
 use flambeau_ops::{Tensor, ops, parallel};
 
 const FLOATS: [ScalarType; 4] = [ScalarType::F16, ScalarType::BF16, ScalarType::F32, ScalarType::F64];
@@ -340,13 +340,25 @@ fn gradients_of_normalizations_agree_with_differences() {
     let grads = ops::_fused_rms_norm_backward(&g, &x, &[4, 5], &rstd, Some(&w), [true; 2]).unwrap();
     check_gradient(&x, &grads.0, |x| rms(x, &w), "rms_norm, input");
     check_gradient(&w, &grads.1, |w| rms(&x, w), "rms_norm, weight");
+}
 
+/// Short rows, which are computed by operators on tensors, and longer ones.
+#[test]
+fn gradients_of_batch_and_group_norm_agree_with_differences() {
+    for area in [5, 37] {
+        check_channel_norms(area);
+    }
+}
+
+fn check_channel_norms(area: i64) {
+    let (f, all) = (ScalarType::F64, [true; 3]);
+    let (x, g) = (sample(&[3, 4, area], f, 1), sample(&[3, 4, area], f, 2));
     let (w, b) = (sample(&[4], f, 3), sample(&[4], f, 4));
     let group = |x: &Tensor, w: &Tensor, b: &Tensor| {
         dot(&g, &ops::group_norm(x, 2, Some(w), Some(b), 1e-3, true).unwrap())
     };
-    let (_, mean, rstd) = ops::native_group_norm(&x, Some(&w), Some(&b), 3, 4, 5, 2, 1e-3).unwrap();
-    let grads = ops::native_group_norm_backward(&g, &x, &mean, &rstd, Some(&w), 3, 4, 5, 2, all).unwrap();
+    let (_, mean, rstd) = ops::native_group_norm(&x, Some(&w), Some(&b), 3, 4, area, 2, 1e-3).unwrap();
+    let grads = ops::native_group_norm_backward(&g, &x, &mean, &rstd, Some(&w), 3, 4, area, 2, all).unwrap();
     check_gradient(&x, &grads.0, |x| group(x, &w, &b), "group_norm, input");
     check_gradient(&w, &grads.1, |w| group(&x, w, &b), "group_norm, weight");
     check_gradient(&b, &grads.2, |b| group(&x, &w, b), "group_norm, bias");
@@ -403,6 +415,12 @@ fn an_expanded_gradient_is_as_good_as_a_dense_one() {
     }
 }
 
+fn batch_norm_gradient(x: &Tensor) -> Result<Tensor> {
+    let (y, mean, rstd) = ops::native_batch_norm(x, None, None, None, None, true, 0.1, 1e-5)?;
+    let (mean, rstd) = (Some(&mean), Some(&rstd));
+    Ok(ops::native_batch_norm_backward(&y, x, None, None, None, mean, rstd, true, 1e-5, [true; 3])?.0)
+}
+
 #[test]
 fn the_number_of_threads_changes_no_bit() {
     let t = sample(&[130, 70, 33], ScalarType::F32, 11);
@@ -417,6 +435,9 @@ fn the_number_of_threads_changes_no_bit() {
             ops::group_norm(&t, 7, None, None, 1e-5, true),
             ops::batch_norm(&t, None, None, None, None, true, 0.1, 1e-5, true),
             ops::batch_norm(&long, None, None, None, None, true, 0.1, 1e-5, true),
+            ops::cumsum(&long, 0, None),
+            ops::softmax_int(&long, 0, None),
+            batch_norm_gradient(&long),
         ];
         all.into_iter().flat_map(|r| values(&r.unwrap())).map(f64::to_bits).collect::<Vec<_>>()
     };

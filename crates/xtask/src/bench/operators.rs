@@ -19,6 +19,7 @@ use crate::worker::{Worker, both_orders, output, progress};
 use crate::{Outcome, root};
 
 pub(super) const WORKER: &str = "tests/bench/worker.py";
+pub(super) const CHAINS: &str = "tests/bench/chains.py";
 
 /// The elements of the largest tensor of a call: 16 KiB, half a MiB and 32 MiB of f32.
 const SIZES: [(&str, usize); 3] = [("L1", 1 << 12), ("L2", 1 << 17), ("memory", 1 << 23)];
@@ -92,6 +93,18 @@ pub(super) fn run(options: &Options) -> Outcome {
     }
 }
 
+/// `--table compile`: the program of [`CHAINS`].
+pub(super) fn run_chains(options: &Options) -> Outcome {
+    let Some(interpreter) = &options.against else {
+        return Err("compiled chains are timed beside PyTorch: --against PYTHON".into());
+    };
+    let mut command = Command::new(interpreter);
+    command.args([CHAINS, "--threads", &options.threads.to_string()]);
+    command.args(["--seconds", if options.quick { "0.05" } else { "0.3" }]);
+    let status = command.env("PYTHONPATH", release_module()?).current_dir(root()).status()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 /// The extension with optimisations, in a copy of the package.
 fn release_module() -> Result<PathBuf, Box<dyn Error>> {
     python::build_for_release()?;
@@ -130,9 +143,8 @@ fn command(side: &str, interpreter: &str, module: &Path, options: &Options) -> C
 
 /// The rows of the table, and the cases of those that the options choose.
 fn cases(options: &Options) -> Result<(Vec<Row>, Vec<Case>), Box<dyn Error>> {
-    let mut calls = Command::new("cargo");
-    calls.args(["run", "--quiet", "--package", "flambeau-tests", "--example", "bench_calls"]);
-    let lines = output(&mut calls)?;
+    python::build_bench_calls()?;
+    let lines = output(&mut Command::new(python::built("debug").join("examples/bench_calls")))?;
     let requested = |name: &str| options.filter.is_empty() || name.contains(&options.filter);
     let (mut rows, mut cases): (Vec<Row>, Vec<Case>) = (vec![], vec![]);
     for line in lines.lines() {

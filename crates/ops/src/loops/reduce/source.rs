@@ -3,6 +3,7 @@
 
 use super::dim_counter::DimCounter;
 use crate::Tensor;
+use crate::loops::neighbors::Neighbors;
 use crate::loops::tiles::StridedConvert;
 use crate::tensor_iterator::Dim;
 use flambeau_core::{Guarded, Result, ScalarType};
@@ -93,6 +94,19 @@ impl Source {
         pitch: usize,
     ) {
         let mut counter = DimCounter::new(dims, start);
+        if across == self.memory.size() as i64 {
+            let (step, mut done) = (dims.first().map_or(0, |dim| dim.input), 0);
+            while done < n {
+                let count = counter.left_in_row().min(n - done);
+                let (from, neighbors) =
+                    (self.at(offset + counter.input), Neighbors { step, n: count, width });
+                // SAFETY: `count` elements of each of the rows; `to` takes `n` elements in each of `width` pitches.
+                unsafe { neighbors.gather(self.convert, from, to.add(done * self.size()), pitch) };
+                counter.advance(count);
+                done += count;
+            }
+            return;
+        }
         for i in 0..n {
             // SAFETY: element `start + i` of each of the rows; `to` takes `n` elements in each of `width` pitches.
             unsafe {

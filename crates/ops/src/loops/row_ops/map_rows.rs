@@ -1,6 +1,7 @@
 //! Calls a body for every row of tensors, on several threads: rows that are not dense, or of another type, are copied to tiles.
 #![expect(unsafe_code, reason = "element access behind the guards taken here")]
 
+use crate::loops::neighbors::Neighbors;
 use crate::loops::reduce::DimCounter;
 use crate::loops::streaming;
 use crate::loops::tiles::StridedConvert;
@@ -17,7 +18,7 @@ const GROUP_ELEMENTS: usize = 32 * 1024;
 const MAX_WIDTH: usize = 16;
 
 /// An operand: the addresses of its rows and of the elements of a row.
-struct RowOperand {
+pub(super) struct RowOperand {
     base: *mut u8,
     /// The dimensions of a row.
     row: Dims,
@@ -25,14 +26,23 @@ struct RowOperand {
     kept: Dims,
     /// From memory to kernel, and for the output from kernel to memory.
     convert: StridedConvert,
+    /// Bytes of an element in memory.
+    size: usize,
     direct: bool,
+}
+
+/// The elements of some rows in an operand: adjacent across the rows, `step` bytes apart along them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strip {
+    pub(super) at: *mut u8,
+    pub(super) step: isize,
 }
 
 // SAFETY: it is an address that the guards of the calling thread protect; each row is written by one thread.
 unsafe impl Sync for RowOperand {}
 
 impl RowOperand {
-    fn new(
+    pub(super) fn new(
         guarded: Guarded<'_>,
         tensor: &Tensor,
         mask: DimMask,
@@ -43,11 +53,82 @@ impl RowOperand {
         let dense = is_dense(&row, tensor.dtype());
         let convert = StridedConvert::new(from, to)?;
         let base = guarded.ptr(tensor.strided_view());
-        Ok(RowOperand { base, row, kept, convert, direct: dense && from == to })
+        let size = tensor.dtype().size();
+        Ok(RowOperand { base, row, kept, convert, size, direct: dense && from == to })
+    }
+
+    /// How many rows follow each other of which the elements of the same index are adjacent; 0 if rows have several dimensions.
+    pub(super) fn adjacent_rows(&self) -> usize {
+        match (self.kept.first(), self.row.len()) {
+            (Some(dim), 0..=1) if dim.input == self.size as i64 => dim.size as usize,
+            _ => 0,
+        }
+    }
+
+    /// Rows from `row` on, of [`adjacent_rows`](Self::adjacent_rows).
+    pub(super) fn strip(&self, row: usize) -> Strip {
+        Strip { at: self.start(row), step: self.row.first().map_or(0, |dim| dim.input as isize) }
     }
 
     fn start(&self, row: usize) -> *mut u8 {
         self.base.wrapping_offset(offsets(&self.kept, row).0)
+    }
+
+    /// Copies `width` rows from `first` on to a tile.
+    ///
+    /// # Safety
+    /// - The operand is an argument that has these rows, and the tile takes as many.
+    unsafe fn gather(&self, tile: Tile, first: usize, width: usize, to: *mut u8) {
+        if !self.has_dense_neighbors(width) {
+            return self.runs(tile, first, width, |from, at, stride, to_stride, count| {
+                // SAFETY: by this function's condition.
+                unsafe { self.convert.run(from, stride, to.add(at), to_stride, count) }
+            });
+        }
+        self.neighbors(tile, first, width, |from, at, neighbors| {
+            // SAFETY: by this function's condition.
+            unsafe { neighbors.gather(self.convert, from, to.add(at), tile.pitch * tile.size) }
+        });
+    }
+
+    /// Copies `width` rows from `first` on from a tile.
+    ///
+    /// # Safety
+    /// - The operand is the result, which has these rows, and so has the tile.
+    unsafe fn scatter(&self, tile: Tile, first: usize, width: usize, from: *const u8) {
+        if !self.has_dense_neighbors(width) {
+            return self.runs(tile, first, width, |to, at, stride, from_stride, count| {
+                // SAFETY: by this function's condition.
+                unsafe { self.convert.run(from.add(at), from_stride, to, stride, count) }
+            });
+        }
+        self.neighbors(tile, first, width, |to, at, neighbors| {
+            // SAFETY: by this function's condition.
+            unsafe { neighbors.scatter(self.convert, from.add(at), tile.pitch * tile.size, to) }
+        });
+    }
+
+    /// Whether several rows are dense across, so that blocks of them are transposed.
+    fn has_dense_neighbors(&self, width: usize) -> bool {
+        width > 1 && self.kept.first().is_some_and(|dim| dim.input == self.size as i64)
+    }
+
+    /// Calls `each(address, tile offset, elements)` for every strided run of elements of `width` rows from `first` on.
+    fn neighbors(
+        &self,
+        tile: Tile,
+        first: usize,
+        width: usize,
+        mut each: impl FnMut(*mut u8, usize, Neighbors),
+    ) {
+        let (start, step) = (self.start(first), self.row.first().map_or(0, |dim| dim.input));
+        let (mut counter, mut done) = (DimCounter::new(&self.row, 0), 0);
+        while done < tile.n {
+            let n = counter.left_in_row().min(tile.n - done);
+            each(start.wrapping_offset(counter.input), done * tile.size, Neighbors { step, n, width });
+            counter.advance(n);
+            done += n;
+        }
     }
 
     /// Whether neighbouring rows are nearer in memory than the elements of one row.
@@ -194,10 +275,8 @@ impl Groups {
             let (first, width) =
                 (group / groups_of_inner * self.inner + index, self.width.min(self.inner - index));
             for (k, operand) in self.operands[..N].iter().enumerate().filter(|(_, operand)| !operand.direct) {
-                operand.runs(self.tile, first, width, |from, at, stride, to_stride, count| {
-                    // SAFETY: the operand has these elements, and its tile takes `width` rows.
-                    unsafe { operand.convert.run(from, stride, tile_of(k).add(at), to_stride, count) }
-                });
+                // SAFETY: the operand has these rows, and its tile takes `width` rows.
+                unsafe { operand.gather(self.tile, first, width, tile_of(k)) }
             }
             for w in 0..width {
                 let at = |k: usize| {
@@ -212,10 +291,8 @@ impl Groups {
             }
             let out = &self.operands[N];
             if !out.direct {
-                out.runs(self.tile, first, width, |to, at, stride, from_stride, count| {
-                    // SAFETY: as above, from the tile to the operand.
-                    unsafe { out.convert.run(tile_of(N).add(at), from_stride, to, stride, count) }
-                });
+                // SAFETY: as above, from the tile to the operand.
+                unsafe { out.scatter(self.tile, first, width, tile_of(N)) }
             }
         }
         // The body may have used non-temporal stores.

@@ -20,7 +20,7 @@ use flambeau_core::{Element, Result, Scalar};
 
 /// `rstd * (g - a - (x - mean) * rstd * b)`, in this order: mean, rstd, a, b.
 #[derive(Clone, Copy)]
-struct NormGradient(f64, f64, f64, f64);
+pub(super) struct NormGradient(pub(super) f64, pub(super) f64, pub(super) f64, pub(super) f64);
 
 impl FloatFormula<3> for NormGradient {
     #[inline(always)]
@@ -32,7 +32,7 @@ impl FloatFormula<3> for NormGradient {
 }
 
 /// An argument of a row: the address of dense elements, or of one for all (`true`).
-type Argument<T> = (*const T, bool);
+pub(super) type Argument<T> = (*const T, bool);
 
 /// A vector of the elements from index `at` on.
 ///
@@ -55,13 +55,13 @@ unsafe fn load<I: Isa, T: FloatLanes<I>>(
 }
 
 /// With `g = grad * weight`: the sums over a row of `g`, and of `g * (x - mean) * rstd`.
-struct Sums<T> {
-    grad: Argument<T>,
-    x: *const T,
-    weight: Argument<T>,
-    n: usize,
-    mean: f64,
-    rstd: f64,
+pub(super) struct Sums<T> {
+    pub(super) grad: Argument<T>,
+    pub(super) x: *const T,
+    pub(super) weight: Argument<T>,
+    pub(super) n: usize,
+    pub(super) mean: f64,
+    pub(super) rstd: f64,
 }
 
 impl<T> CodegenAnchor for Sums<T> {

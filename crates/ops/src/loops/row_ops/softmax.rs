@@ -3,6 +3,7 @@
 
 use super::map_rows::{map_rows, should_stream_to};
 use super::row::{next_row_distance, row, write_row};
+use super::softmax_columns::{softmax_backward_columns, softmax_columns};
 use crate::gemm::Scratch;
 use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::{BLOCK, RowFloat, SumOfExponentials, computing_type};
@@ -51,6 +52,9 @@ impl FloatFormula<1> for Quotient {
 /// # Errors
 /// As [`map_rows`].
 pub(crate) fn softmax_rows(input: &Tensor, out: &Tensor, mask: DimMask, log: bool) -> Result<()> {
+    if softmax_columns(input, out, mask, log)? {
+        return Ok(());
+    }
     let kernel = computing_type(out.dtype());
     let streams = should_stream_to(out, mask, kernel, 1);
     dispatch_all_types!(wide_floats, kernel, "softmax", T => {
@@ -146,6 +150,9 @@ pub(crate) fn softmax_backward_rows(
     mask: DimMask,
     log: bool,
 ) -> Result<()> {
+    if softmax_backward_columns(grad, output, to, mask, log)? {
+        return Ok(());
+    }
     let kernel = computing_type(output.dtype());
     dispatch_all_types!(wide_floats, kernel, "softmax_backward", T => {
         map_rows([grad, output], to, mask, kernel, |_, from, to, n| {

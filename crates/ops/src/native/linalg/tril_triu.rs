@@ -3,20 +3,28 @@
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::{Tensor, loops, ops};
 use flambeau_core::{Result, Scalar, ScalarType, bail};
+use std::mem::MaybeUninit;
 
-/// Builds an iterator over a mask of the triangle, the matrices, and a zero.
-fn build<'a>(
-    iter: &mut TensorIterator<'a>,
-    self_: &'a Tensor,
-    keeps: impl Fn(i64, i64) -> bool + Sync,
-) -> Result<()> {
+/// Builds an iterator over a mask of the triangle, the matrices, and a zero. In each row the mask is `lower` below a border: the number of
+/// the row plus `shift`.
+fn build<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, shift: i64, lower: bool) -> Result<()> {
     let &[.., rows, columns] = self_.sizes() else {
         bail!(Shape(iter.name(), "self"), "input tensor must have at least 2 dimensions");
     };
     let on = Some(self_.device());
     let mask = ops::empty_memory_format(&[rows, columns], Some(ScalarType::Bool), None, on, None, None)?;
-    let width = columns.max(1);
-    loops::generate_by_index::<bool>(iter.name(), &mask, |i| keeps(i as i64 / width, i as i64 % width))?;
+    let width = columns.max(1) as usize;
+    loops::generate::<bool>(iter.name(), &mask, |start, mut part| {
+        let (mut row, mut column) = (start / width, start % width);
+        while !part.is_empty() {
+            let (of_row, rest) = part.split_at_mut(part.len().min(width - column));
+            let border = (row as i64).saturating_add(shift).clamp(0, columns) as usize;
+            let (before, after) = of_row.split_at_mut(border.saturating_sub(column).min(of_row.len()));
+            before.fill(MaybeUninit::new(lower));
+            after.fill(MaybeUninit::new(!lower));
+            (part, row, column) = (rest, row + 1, 0);
+        }
+    })?;
     iter.add_owned_input(mask);
     iter.add_input(self_);
     iter.add_owned_input(ops::full(&[], Scalar::Int(0), Some(self_.dtype()), None, on, None)?);
@@ -26,7 +34,7 @@ fn build<'a>(
 
 /// Shape and type of [`tril`].
 pub fn tril_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, diagonal: i64) -> Result<()> {
-    build(iter, self_, |row, column| column.saturating_sub(row) <= diagonal)
+    build(iter, self_, diagonal.saturating_add(1), true)
 }
 
 /// The elements on and below a diagonal of each matrix, zeros above.
@@ -36,7 +44,7 @@ pub fn tril(iter: &mut TensorIterator<'_>, _: &Tensor, _: i64) -> Result<()> {
 
 /// Shape and type of [`triu`].
 pub fn triu_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, diagonal: i64) -> Result<()> {
-    build(iter, self_, |row, column| column.saturating_sub(row) >= diagonal)
+    build(iter, self_, diagonal, false)
 }
 
 /// The elements on and above a diagonal of each matrix, zeros below.

@@ -12,6 +12,7 @@ mod depthwise;
 mod direct;
 mod gradient;
 mod im2col_gemm;
+mod narrow;
 mod padded_tile;
 mod params;
 mod unfold;
@@ -28,6 +29,7 @@ use algorithm::{
     bias_gradient, converted, forward, has_constant_pixel_stride, input_gradient, weight_gradient,
 };
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ensure};
+use narrow::{Exchanged, exchanged, exchanged_view, is_narrow};
 use params::{Conv, ConvArgs};
 
 /// Shape, type and format of [`convolution`].
@@ -88,6 +90,10 @@ fn convolve_into(
     bias: Option<&Tensor>,
     out: &Tensor,
 ) -> Result<()> {
+    if is_narrow(out.sizes()) {
+        let (input, weight) = (exchanged(input)?, exchanged(weight)?);
+        return convolve_into(&Exchanged::new(args).args(), &input, &weight, bias, &exchanged_view(out)?);
+    }
     let p = args.params(weight)?;
     if !has_constant_pixel_stride(out) {
         let fresh = TensorSpec::like(out, out.sizes()).allocate("convolution")?;
@@ -130,7 +136,8 @@ pub fn convolution_backward(
     groups: i64,
     output_mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let p = ConvArgs { stride, padding, dilation, transposed, output_padding, groups }.params(weight)?;
+    let args = ConvArgs { stride, padding, dilation, transposed, output_padding, groups };
+    let p = args.params(weight)?;
     let bias_sizes = bias_sizes.filter(|_| output_mask[2]);
     p.check(input, weight, bias_sizes)?;
     ensure_same_device("convolution_backward", input, &[weight, grad_output])?;
@@ -151,6 +158,9 @@ pub fn convolution_backward(
     );
     if input.device().is_meta() {
         return meta_gradients([input, weight], sizes[1], output_mask);
+    }
+    if is_narrow(grad_output.sizes()) {
+        return exchanged_gradients(&args, [grad_output, input, weight], bias_sizes, output_mask);
     }
     let (gy, x, w) = (grad_output, input, weight);
     let conv = if transposed {
@@ -179,6 +189,34 @@ pub fn convolution_backward(
         if_needed(output_mask[1], &grad_weight)?,
         if_needed(output_mask[2], &|| bias_gradient(gy))?,
     ))
+}
+
+/// [`convolution_backward`] with rows and columns exchanged.
+fn exchanged_gradients(
+    args: &ConvArgs<'_>,
+    [grad_output, input, weight]: [&Tensor; 3],
+    bias_sizes: Option<&[i64]>,
+    output_mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (exchanged_args, gy) = (Exchanged::new(args), exchanged(grad_output)?);
+    let (x, w) = (exchanged(input)?, exchanged(weight)?);
+    let ConvArgs { stride, padding, dilation, transposed, output_padding, groups } = exchanged_args.args();
+    let (grad_input, grad_weight, grad_bias) = convolution_backward(
+        &gy,
+        &x,
+        &w,
+        bias_sizes,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        output_mask,
+    )?;
+    let back =
+        |is_needed: bool, gradient: Tensor| if is_needed { exchanged(&gradient) } else { Ok(gradient) };
+    Ok((back(output_mask[0], grad_input)?, back(output_mask[1], grad_weight)?, grad_bias))
 }
 
 fn no_gradient(like: &Tensor) -> Result<Tensor> {

@@ -1,12 +1,13 @@
-//! Special functions that are evaluated element by element in f64, whatever the type is: gamma, zeta, Bessel and Airy functions, inverse
-//! functions, orthogonal polynomials.
+//! Special functions that are evaluated in f64, whatever the type is: gamma, zeta, Bessel and Airy functions, inverse functions,
+//! orthogonal polynomials. In f64, results for f32 are correctly rounded in nearly all cases.
 //!
-//! Formulas on vectors would be too long to be worth it; in f64, results for f32 are correctly rounded in nearly all cases. Loops call the
-//! function through a pointer, so that one loop is compiled for all of them.
+//! Those in frequent use are formulas on vectors, which are compiled for f64 only. The others are evaluated element by element: loops call
+//! the function through a pointer, so that one loop is compiled for all of them.
 
 mod bessel;
 mod bessel_coefficients;
 mod gamma;
+mod horner;
 mod incomplete_gamma;
 mod modified_bessel;
 pub mod normal;
@@ -19,6 +20,25 @@ use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, FloatElement};
 use crate::{Tensor, ops};
 use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
+
+formulas! { double_kernel(FloatFormula, Float) -> V:
+    /// The inverse of the error function.
+    fn erfinv, erfinv_meta = build_unary_float_op(self_: x) => normal::erfinv(x);
+    /// The inverse of the cumulative distribution function of the standard normal distribution.
+    fn ndtri, ndtri_meta = build_unary_float_op(self_: x) => normal::quantile(x);
+    /// The logarithm of the absolute value of the gamma function.
+    fn lgamma, lgamma_meta = build_unary_float_op(self_: x) => gamma::ln_gamma(x);
+    /// The derivative of `lgamma`.
+    fn digamma, digamma_meta = build_unary_float_op(self_: x) => gamma::digamma(x);
+    /// The modified Bessel function of the first kind, of order 0.
+    fn i0, i0_meta = build_unary_float_op(self_: x) => modified_bessel::i0(x);
+    /// `i0` times e^-|x|.
+    fn i0e, i0e_meta = build_unary_float_op(self_: x) => modified_bessel::i0e(x);
+    /// The modified Bessel function of the first kind, of order 1.
+    fn i1, i1_meta = build_unary_float_op(self_: x) => modified_bessel::i1(x);
+    /// `i1` times e^-|x|.
+    fn i1e, i1e_meta = build_unary_float_op(self_: x) => modified_bessel::i1e(x);
+}
 
 /// A function of `N` numbers, applied to each lane of vectors.
 #[derive(Clone, Copy)]
@@ -67,24 +87,8 @@ macro_rules! scalar_functions {
 }
 
 scalar_functions! {
-    /// The inverse of the error function.
-    fn erfinv, erfinv_meta = build_unary_float_op(self_: x) => normal::erfinv(x);
-    /// The inverse of the cumulative distribution function of the standard normal distribution.
-    fn ndtri, ndtri_meta = build_unary_float_op(self_: x) => normal::ndtri(x);
-    /// The logarithm of the absolute value of the gamma function.
-    fn lgamma, lgamma_meta = build_unary_float_op(self_: x) => gamma::ln_gamma(x);
-    /// The derivative of `lgamma`.
-    fn digamma, digamma_meta = build_unary_float_op(self_: x) => gamma::digamma(x);
     /// The Hurwitz zeta function: the sum of (k + q)^-s over k from 0.
     fn zeta, zeta_meta = build_binary_float_op(self_: s, other: q) => zeta::zeta(s, q);
-    /// The modified Bessel function of the first kind, of order 0.
-    fn i0, i0_meta = build_unary_float_op(self_: x) => modified_bessel::i0(x);
-    /// `i0` times e^-|x|.
-    fn i0e, i0e_meta = build_unary_float_op(self_: x) => modified_bessel::i0e(x);
-    /// The modified Bessel function of the first kind, of order 1.
-    fn i1, i1_meta = build_unary_float_op(self_: x) => modified_bessel::i1(x);
-    /// `i1` times e^-|x|.
-    fn i1e, i1e_meta = build_unary_float_op(self_: x) => modified_bessel::i1e(x);
     /// The regularized lower incomplete gamma function.
     fn igamma, igamma_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::lower(a, x);
     /// The regularized upper incomplete gamma function.
@@ -135,7 +139,7 @@ scalar_functions! {
     fn legendre_polynomial_p, legendre_polynomial_p_meta = build_binary_float_op(x: x, n: n) => polynomial::legendre_p(x, n);
 }
 
-/// The derivative of the digamma function of an order; order 0 is the function itself.
+/// The derivative of the digamma function of an order above 1.
 #[derive(Clone, Copy)]
 struct Polygamma(i64);
 
@@ -156,7 +160,22 @@ pub fn polygamma_meta<'a>(iter: &mut TensorIterator<'a>, n: i64, self_: &'a Tens
 
 /// The derivative of order n of the digamma function.
 pub fn polygamma(iter: &mut TensorIterator<'_>, n: i64, _: &Tensor) -> Result<()> {
-    loops::float_kernel(iter, Polygamma(n))
+    match n {
+        0 => loops::double_kernel(iter, digamma::Formula {}),
+        1 => loops::double_kernel(iter, Trigamma),
+        _ => loops::float_kernel(iter, Polygamma(n)),
+    }
+}
+
+/// The derivative of the digamma function.
+#[derive(Clone, Copy)]
+struct Trigamma;
+
+impl FloatFormula<1> for Trigamma {
+    #[inline(always)]
+    fn call<V: Float>(self, [x]: [V; 1]) -> V {
+        gamma::trigamma(x)
+    }
 }
 
 /// [`polygamma`] in place.

@@ -328,9 +328,22 @@ impl Integers {
         Ok(Self::new(dtype, 0, highest as u128 + 1))
     }
 
+    /// One of at most 2^32 integers: `word * count >> 64` in factors of 32 bits, which vectors have.
+    #[inline(always)]
+    fn sample_few(&self, word: u64) -> i64 {
+        let (high, low) = (word >> 32, word & u64::from(u32::MAX));
+        let count = self.count as u64;
+        self.bounded((high.wrapping_mul(count).wrapping_add(low.wrapping_mul(count) >> 32) >> 32) as i64)
+    }
+
+    #[inline(always)]
     fn sample(&self, word: u64) -> i64 {
-        let step = (u128::from(word) * self.count) >> 64;
-        let (value, (lowest, highest)) = (self.low.wrapping_add(step as i64), self.bounds);
+        self.bounded(((u128::from(word) * self.count) >> 64) as i64)
+    }
+
+    #[inline(always)]
+    fn bounded(&self, step: i64) -> i64 {
+        let (value, (lowest, highest)) = (self.low.wrapping_add(step), self.bounds);
         if lowest <= highest { value.clamp(lowest, highest) } else { value }
     }
 }
@@ -343,9 +356,15 @@ fn fill_integers(self_: &Tensor, integers: Integers, generator: Option<&Generato
     }
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
     in_index_order(self_, |out| {
-        dispatch_all_types!(ordered, self_.dtype(), "random_", T => generate_by_word64::<T>("random_", out, philox, |word| {
-            T::from_scalar(Scalar::Int(integers.sample(word)))
-        }))
+        dispatch_all_types!(ordered, self_.dtype(), "random_", T => match integers.count {
+            // `count` is at least 1, and the products below 2^64.
+            ..=0x1_0000_0000 => generate_by_word64::<T>("random_", out, philox, |word| {
+                T::from_scalar(Scalar::Int(integers.sample_few(word)))
+            }),
+            _ => generate_by_word64::<T>("random_", out, philox, |word| {
+                T::from_scalar(Scalar::Int(integers.sample(word)))
+            }),
+        })
     })
 }
 

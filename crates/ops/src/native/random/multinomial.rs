@@ -1,5 +1,6 @@
 //! Samples of categories by their probabilities.
 
+use crate::loops::Words64;
 use crate::native::random::distributions::generator_or_default;
 use crate::{Tensor, ops};
 use flambeau_core::{Device, Generator, Result, ScalarType, ensure, fallible, shape};
@@ -26,14 +27,16 @@ pub fn multinomial(
     let per_row = if replacement { draws } else { categories };
     let philox = generator_or_default(generator).reserve_words((rows * per_row) as i64, 2)?;
     let all = weights_in_f64(self_)?;
+    // Row after row, and so in the order of the stream.
+    let mut words = Words64::new(philox);
+    let mut uniform = || (words.next() >> 11) as f64 * 2f64.powi(-53);
     for row in 0..rows {
         let weights = &all[row * categories..(row + 1) * categories];
         check_weights(weights, if replacement { 1 } else { draws })?;
-        let uniform = |i: usize| (philox.word64((row * per_row + i) as u64) >> 11) as f64 * 2f64.powi(-53);
         if replacement {
-            sample_with_replacement(weights, draws, uniform, &mut chosen)?;
+            sample_with_replacement(weights, draws, &mut uniform, &mut chosen)?;
         } else {
-            sample_without_replacement(weights, draws, uniform, &mut chosen)?;
+            sample_without_replacement(weights, draws, &mut uniform, &mut chosen)?;
         }
     }
     Tensor::from_vec(chosen, &sizes)
@@ -95,7 +98,7 @@ fn check_weights(weights: &[f64], drawn: usize) -> Result<()> {
 fn sample_with_replacement(
     weights: &[f64],
     draws: usize,
-    uniform: impl Fn(usize) -> f64,
+    mut uniform: impl FnMut() -> f64,
     chosen: &mut Vec<i64>,
 ) -> Result<()> {
     let sums = fallible::collect(weights.iter().scan(0.0, |sum, w| {
@@ -104,8 +107,8 @@ fn sample_with_replacement(
     }))?;
     let total = sums.last().copied().unwrap_or(0.0);
     let last = weights.iter().rposition(|w| *w > 0.0).unwrap_or(0);
-    for i in 0..draws {
-        let target = uniform(i) * total;
+    for _ in 0..draws {
+        let target = uniform() * total;
         chosen.push(sums.partition_point(|sum| *sum <= target).min(last) as i64);
     }
     Ok(())
@@ -116,10 +119,13 @@ fn sample_with_replacement(
 fn sample_without_replacement(
     weights: &[f64],
     draws: usize,
-    uniform: impl Fn(usize) -> f64,
+    mut uniform: impl FnMut() -> f64,
     chosen: &mut Vec<i64>,
 ) -> Result<()> {
-    let key = |(k, w): (usize, &f64)| (if *w > 0.0 { -(-uniform(k)).ln_1p() / w } else { f64::INFINITY }, k);
+    let key = |(k, w): (usize, &f64)| {
+        let u = uniform();
+        (if *w > 0.0 { -(-u).ln_1p() / w } else { f64::INFINITY }, k)
+    };
     let mut keys = fallible::collect(weights.iter().enumerate().map(key))?;
     keys.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     chosen.extend(keys.iter().take(draws).map(|(_, k)| *k as i64));

@@ -1,5 +1,6 @@
 //! Random permutations.
 
+use crate::loops::Words64;
 use crate::native::random::distributions::generator_or_default;
 use crate::{Tensor, dispatch_all_types, loops, ops};
 use flambeau_core::{
@@ -47,8 +48,9 @@ pub fn randperm_generator(
 
 /// The Fisher-Yates shuffle: swaps element `i` with a random one from `i` on.
 fn shuffle(order: &mut [i64], philox: Philox) {
+    let mut words = Words64::new(philox);
     for i in 0..order.len() {
         let left = (order.len() - i) as u128;
-        order.swap(i, i + ((u128::from(philox.word64(i as u64)) * left) >> 64) as usize);
+        order.swap(i, i + ((u128::from(words.next()) * left) >> 64) as usize);
     }
 }

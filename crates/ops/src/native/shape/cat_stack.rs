@@ -1,11 +1,14 @@
 //! `cat`, `stack`, `hstack`, `vstack`, `dstack`, `column_stack`, and `atleast_1d` to `atleast_3d`.
+#![expect(unsafe_code, reason = "copies elements behind the guards taken here")]
 
 use crate::native::factory::copy;
 use crate::native::shape::view;
-use crate::structured::TensorSpec;
+use crate::snapshot::Snapshot;
+use crate::structured::{TensorSpec, with_guards};
 use crate::tensor_iterator::result_type;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, bail, ensure, fallible, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, Storage, bail, ensure, fallible, shape};
+use smallvec::SmallVec;
 
 /// Whether `cat` ignores the tensor: a 1-D tensor without elements may be concatenated with tensors of any rank, as in PyTorch, where
 /// this is kept for backward compatibility.
@@ -78,6 +81,9 @@ fn check_matches(first: &Tensor, tensor: &Tensor, dim: usize, number: usize) -> 
 /// Concatenates tensors along dimension `dim`.
 pub fn cat(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
     let d = shape::wrap_dim(dim, out.dim())?;
+    if copy_small(tensors, shape::product(&out.sizes()[..d]), out)? {
+        return Ok(());
+    }
     let mut start = 0;
     for tensor in tensors.iter().filter(|t| !is_skipped(t)) {
         let end = start + tensor.sizes()[d];
@@ -85,6 +91,43 @@ pub fn cat(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
         start = end;
     }
     Ok(())
+}
+
+/// Bytes of a result that is copied by one thread, tensor by tensor.
+const SMALL: usize = 1 << 20;
+
+/// Concatenates small contiguous tensors of one type, of each of which `rows` parts follow each other in `out`; or returns `false`. An
+/// iterator for each tensor would take longer than the copies.
+fn copy_small(tensors: &[Tensor], rows: i64, out: &Tensor) -> Result<bool> {
+    let is_plain = |t: &Tensor| {
+        t.is_contiguous() && t.storage().is_host() && t.dtype() == out.dtype() && !t.was_resized()
+    };
+    let size = out.dtype().size();
+    // The bytes of bools are made 0 or 1, as copies do.
+    let suits = is_plain(out)
+        && out.dtype() != ScalarType::Bool
+        && (1..=(SMALL / size) as i64).contains(&out.numel())
+        && tensors.iter().all(|t| is_plain(t) && !Storage::ptr_eq(t.storage(), out.storage()));
+    if !suits {
+        return Ok(false);
+    }
+    let inputs: SmallVec<[&Tensor; 16]> = tensors.iter().filter(|t| t.numel() > 0).collect();
+    with_guards("cat", &inputs, &[out], |guarded| {
+        let mut to: *mut u8 = guarded.ptr(out.strided_view());
+        for row in 0..rows as usize {
+            for input in &inputs {
+                let bytes = input.numel() as usize * size / rows as usize;
+                let from = guarded.ptr(input.strided_view()).wrapping_add(row * bytes);
+                // SAFETY: the guards are held; the parts have as many elements as `out` together, which shares no memory with them.
+                unsafe {
+                    to.copy_from_nonoverlapping(from, bytes);
+                    to = to.add(bytes);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(true)
 }
 
 /// Another name of [`cat`].
@@ -123,6 +166,9 @@ fn stack_spec(tensors: &[Tensor], dim: i64) -> Result<(usize, TensorSpec)> {
 pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let (d, spec) = stack_spec(tensors, dim)?;
     let made = spec.allocate("stack")?;
+    if copy_small(tensors, shape::product(&made.sizes()[..d]), &made)? {
+        return Ok(made);
+    }
     for (index, tensor) in tensors.iter().enumerate() {
         ops::copy_(&view::select(&made, d as i64, index as i64)?, tensor, false)?;
     }

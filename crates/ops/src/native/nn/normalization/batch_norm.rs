@@ -1,13 +1,15 @@
 //! Batch normalization: each channel by its own mean and variance, over all other dimensions.
 
-use super::scale_shift::{inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
+use super::scale_shift::{
+    by_sets, contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype,
+};
 use crate::loops::reduce::{computing_type, moments};
-use crate::loops::row_ops::{Affine, batch_norm_channels};
+use crate::loops::row_ops::{Affine, ChannelSets, batch_norm_channels};
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::{TensorSpec, ensure_takes};
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, bail, ensure};
+use flambeau_core::{Result, Scalar, bail, ensure, shape};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -210,6 +212,15 @@ pub fn native_batch_norm_backward(
         }
         _ => bail!(InvalidArgument(NAME, "save_mean"), "expected the statistics that the forward pass used"),
     };
+    if train {
+        let (images, channels) = (input.sizes()[0] as usize, input.sizes()[1] as usize);
+        let area = shape::product(&input.sizes()[2..]) as usize;
+        let sets = ChannelSets { images, channels, area, group: None };
+        let statistics = [contiguous(&mean, kernel)?, contiguous(&invstd, kernel)?];
+        if let Some(gradients) = by_sets(NAME, sets, [grad_out, input], &statistics, weight, output_mask)? {
+            return Ok(gradients);
+        }
+    }
     let (grad, wide, dims) = (as_dtype(grad_out, kernel)?, as_dtype(input, kernel)?, batch_dims(input));
     let deviation = ops::sub_tensor(&wide, &across(&mean, input)?, ONE)?;
     let dot = ops::sum_dim_intlist(&ops::mul_tensor(&grad, &deviation)?, Some(&dims), false, None)?;

@@ -1,9 +1,10 @@
 //! Group normalization: each group of channels of each sample by its mean and variance.
 
 use super::scale_shift::{
-    contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype,
+    by_sets, contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype,
 };
 use crate::loops::reduce::{computing_type, moments};
+use crate::loops::row_ops::ChannelSets;
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::native::shape::view::reshape;
 use crate::structured::TensorSpec;
@@ -157,6 +158,12 @@ pub fn native_group_norm_backward(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     check(input, [weight, None], [n, c, area, group])?;
     let kernel = computing_type(input.dtype());
+    let (images, channels) = (n as usize, c as usize);
+    let sets = ChannelSets { images, channels, area: area as usize, group: Some((c / group) as usize) };
+    let statistics = [contiguous(mean, kernel)?, contiguous(rstd, kernel)?];
+    if let Some(gradients) = by_sets(NAME, sets, [grad_out, input], &statistics, weight, output_mask)? {
+        return Ok(gradients);
+    }
     let (d, mul) = (c / group, ops::mul_tensor);
     let grad = reshape(&contiguous(grad_out, kernel)?, &[n, group, d, area])?;
     let x = reshape(&contiguous(input, kernel)?, &[n, group, d, area])?;

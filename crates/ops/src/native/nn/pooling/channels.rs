@@ -89,6 +89,12 @@ impl<T> Channels<T> {
         }
     }
 
+    /// Rows and columns exchanged.
+    pub(super) fn exchanged(&self) -> Self {
+        let [plane, row, pixel] = self.strides;
+        Self { strides: [plane, pixel, row], ..*self }
+    }
+
     /// The addresses of the elements of all channels of these sizes if they are contiguous, else an empty range.
     pub(super) fn dense(&self, sizes: [usize; 3]) -> Range<usize> {
         let (channel, pixels) = (self.channel(0), sizes.iter().product::<usize>());

@@ -157,6 +157,13 @@ impl Pool {
         Ok(size)
     }
 
+    /// Rows and columns exchanged.
+    pub(super) fn exchanged(&self) -> Self {
+        let [kernel, stride, padding] = [self.kernel, self.stride, self.padding].map(|[z, y, x]| [z, x, y]);
+        let [dilation, input, output] = [self.dilation, self.input, self.output].map(|[z, y, x]| [z, x, y]);
+        Self { kernel, stride, padding, dilation, input, output }
+    }
+
     /// The kernel positions along dimension `d` that are inside the input for at least one output.
     pub(super) fn kernel_range(&self, d: usize) -> Range<i64> {
         let furthest = (self.output[d] - 1).saturating_mul(self.stride[d]);

@@ -5,7 +5,7 @@
 //! result and amplitude.
 
 use super::bessel_coefficients as c;
-use super::modified_bessel::{i0, i1};
+use super::modified_bessel::{i0_of, i1_of};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
 
 /// The sum of `c[k] T_k(t)`, by Clenshaw's recurrence.
@@ -100,11 +100,11 @@ fn unscaled(x: f64, near: fn(f64) -> f64, far: &[f64]) -> f64 {
 }
 
 fn k0_near(x: f64) -> f64 {
-    near::<2>(&c::K0_NEAR, x) - (x / 2.0).ln() * i0(x)
+    near::<2>(&c::K0_NEAR, x) - (x / 2.0).ln() * i0_of(x)
 }
 
 fn k1_near(x: f64) -> f64 {
-    1.0 / x + (x / 2.0).ln() * i1(x) + x * near::<2>(&c::K1_NEAR, x)
+    1.0 / x + (x / 2.0).ln() * i1_of(x) + x * near::<2>(&c::K1_NEAR, x)
 }
 
 /// The modified second kind, of order 0.

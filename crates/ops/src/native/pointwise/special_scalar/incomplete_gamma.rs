@@ -3,7 +3,7 @@
 //! The ascending series (DLMF 8.11.4), the continued fraction of Legendre (8.9.2) by Lentz's method, for the upper part of small
 //! arguments a series without cancellation (8.7.3), and Temme's uniform expansion (8.12) from 1e5 on. Relative errors are below 1e-14.
 
-use super::gamma::{ln_gamma, stirling};
+use super::gamma::{ln_gamma_of, stirling};
 use super::normal::ndtr;
 use std::f64::consts::TAU;
 
@@ -47,7 +47,7 @@ fn edge(a: f64, x: f64) -> Option<f64> {
 /// has no cancellation near 0, and Stirling's formula.
 fn factor(a: f64, x: f64) -> f64 {
     if a < 10.0 {
-        return x.powf(a) * (-x).exp() / ln_gamma(a).exp();
+        return x.powf(a) * (-x).exp() / ln_gamma_of(a).exp();
     }
     let (power, exponential) = ((x / a).powf(a), (a - x).exp());
     let in_range = |value: f64| value > f64::MIN_POSITIVE && value < f64::INFINITY;
@@ -87,7 +87,7 @@ fn small(a: f64, x: f64) -> f64 {
         power *= -x / n;
         sum += power / (a + n);
     }
-    let log = a * x.ln() - ln_gamma(1.0 + a);
+    let log = a * x.ln() - ln_gamma_of(1.0 + a);
     -log.exp_m1() - log.exp() * a * sum
 }
 

@@ -1,81 +1,96 @@
-//! Modified Bessel functions of the first kind.
+//! Modified Bessel functions of the first kind, in f64.
 //!
 //! Abramowitz and Stegun: the ascending series (9.6.10), all of whose terms are positive, up to 20, and the asymptotic series (9.7.1)
-//! beyond, where its smallest term is below `e^-40`. Errors are at most 5 ulp.
+//! beyond. Errors are at most 5 ulp.
+
+use super::horner::{horner, of_number};
+use crate::vectorized::{Float, Mask};
+use std::f64::consts::TAU;
 
 /// Where the asymptotic series replaces the ascending one.
 const FAR: f64 = 20.0;
 
-/// The sum of `(x^2 / 4)^k / (k! (k + order)!)` over k, without the factorial of the first term.
-fn ascending(x: f64, order: f64) -> f64 {
-    let y = x * x / 4.0;
-    let (mut sum, mut term, mut k) = (1.0, 1.0, 1.0);
-    while term > sum * (f64::EPSILON / 8.0) {
-        term *= y / (k * (k + order));
-        sum += term;
-        k += 1.0;
+/// The coefficients of the ascending series in `x^2 / 4`, `1 / (k! (k + order)!)`: at 20 the next term is below `2^-53` of the sum.
+const fn ascending(order: usize) -> [f64; 40] {
+    let (mut coefficients, mut divisor, mut k) = ([1.0; 40], 1.0, 1);
+    while k < coefficients.len() {
+        divisor *= (k * (k + order)) as f64;
+        coefficients[k] = 1.0 / divisor;
+        k += 1;
     }
-    sum
+    coefficients
 }
 
-/// `sqrt(2 pi x) e^-x I(x)` for large `x`: the sum of `(1 - m)(9 - m)(25 - m) .. / (k! (8 x)^k)` with `m = 4 order^2`.
-fn asymptotic(x: f64, order: f64) -> f64 {
-    let m = 4.0 * order * order;
-    let (mut sum, mut term, mut k) = (1.0, 1.0f64, 1.0);
-    while term.abs() > f64::EPSILON / 8.0 && k < 40.0 {
-        term *= ((2.0 * k - 1.0) * (2.0 * k - 1.0) - m) / (k * 8.0 * x);
-        sum += term;
-        k += 1.0;
+/// The coefficients of the asymptotic series in `1 / x`, `(1 - m)(9 - m)(25 - m) .. / (k! 8^k)` with `m = 4 order^2`: at 20 the next term
+/// is below `2^-53` of the sum.
+const fn asymptotic(order: usize) -> [f64; 28] {
+    let (mut coefficients, mut k) = ([1.0; 28], 1);
+    while k < coefficients.len() {
+        let odd = (2 * k - 1) as f64;
+        coefficients[k] = coefficients[k - 1] * (odd * odd - (4 * order * order) as f64) / (8 * k) as f64;
+        k += 1;
     }
-    sum
+    coefficients
 }
 
-/// `e^-x I(x)` beyond `FAR`.
-fn scaled_far(x: f64, order: f64) -> f64 {
-    asymptotic(x, order) / (std::f64::consts::TAU * x).sqrt()
-}
+/// The series of both orders.
+const ASCENDING: [[f64; 40]; 2] = [ascending(0), ascending(1)];
+const ASYMPTOTIC: [[f64; 28]; 2] = [asymptotic(0), asymptotic(1)];
 
-/// `I(x)` beyond `FAR`: multiplied twice by `e^(x / 2)`, since `e^x` overflows before the result does.
-fn far(x: f64, order: f64) -> f64 {
-    let half = (x / 2.0).exp();
-    half * scaled_far(x, order) * half
+/// The function of a magnitude; times `e^-x` if `SCALED`.
+#[inline(always)]
+fn of_magnitude<V: Float, const ORDER: usize, const SCALED: bool>(x: V) -> V {
+    let (far, half) = (x.ge(V::constant(FAR)), x * V::constant(0.5));
+    let mut near = horner(half * half, &ASCENDING[ORDER]);
+    if ORDER == 1 {
+        near = near * half;
+    }
+    if SCALED {
+        near = near * (-x).exp();
+    }
+    if !far.any() {
+        return near;
+    }
+    let mut beyond = horner(x.recip(), &ASYMPTOTIC[ORDER]) / (V::constant(TAU) * x).sqrt();
+    if !SCALED {
+        // Twice, since e^x overflows before the result does.
+        let power = half.exp();
+        beyond = power * beyond * power;
+    }
+    let limit = V::constant(if SCALED { 0.0 } else { f64::INFINITY });
+    V::select(far, V::select(x.eq(V::constant(f64::INFINITY)), limit, beyond), near)
 }
 
 /// Order 0.
-pub(super) fn i0(x: f64) -> f64 {
-    let x = x.abs();
-    if x < FAR { ascending(x, 0.0) } else { finite_or(x, far(x, 0.0), f64::INFINITY) }
+#[inline(always)]
+pub(super) fn i0<V: Float>(x: V) -> V {
+    of_magnitude::<V, 0, false>(x.abs())
 }
 
 /// Order 0, times `e^-|x|`.
-pub(super) fn i0e(x: f64) -> f64 {
-    let x = x.abs();
-    if x < FAR { (-x).exp() * ascending(x, 0.0) } else { finite_or(x, scaled_far(x, 0.0), 0.0) }
+#[inline(always)]
+pub(super) fn i0e<V: Float>(x: V) -> V {
+    of_magnitude::<V, 0, true>(x.abs())
 }
 
 /// Order 1.
-pub(super) fn i1(x: f64) -> f64 {
-    let size = x.abs();
-    let value = if size < FAR {
-        size / 2.0 * ascending(size, 1.0)
-    } else {
-        finite_or(size, far(size, 1.0), f64::INFINITY)
-    };
-    value.copysign(x)
+#[inline(always)]
+pub(super) fn i1<V: Float>(x: V) -> V {
+    of_magnitude::<V, 1, false>(x.abs()).copysign(x)
 }
 
 /// Order 1, times `e^-|x|`.
-pub(super) fn i1e(x: f64) -> f64 {
-    let size = x.abs();
-    let value = if size < FAR {
-        (-size).exp() * (size / 2.0) * ascending(size, 1.0)
-    } else {
-        finite_or(size, scaled_far(size, 1.0), 0.0)
-    };
-    value.copysign(x)
+#[inline(always)]
+pub(super) fn i1e<V: Float>(x: V) -> V {
+    of_magnitude::<V, 1, true>(x.abs()).copysign(x)
 }
 
-/// `value`, or the limit at infinity.
-fn finite_or(x: f64, value: f64, limit: f64) -> f64 {
-    if x == f64::INFINITY { limit } else { value }
+/// [`i0`] of a number.
+pub(super) fn i0_of(x: f64) -> f64 {
+    of_number(|x| i0(x), x)
+}
+
+/// [`i1`] of a number.
+pub(super) fn i1_of(x: f64) -> f64 {
+    of_number(|x| i1(x), x)
 }

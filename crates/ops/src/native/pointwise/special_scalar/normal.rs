@@ -3,7 +3,8 @@
 //! Rational functions of Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37
 //! (1988): relative errors are about 1e-16, before rounding.
 
-use crate::vectorized::{Float, Lanes, Scalar, Vector};
+use super::horner::{horner, of_number};
+use crate::vectorized::{Float, Mask};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// The coefficients of numerator and denominator, from the constant on.
@@ -81,44 +82,53 @@ const FAR_TAIL: Rational = [
     ],
 ];
 
-fn quotient(x: f64, [above, below]: &Rational) -> f64 {
-    let value = |c: &[f64; 8]| c.iter().rev().fold(0.0f64, |sum, c| sum.mul_add(x, *c));
-    value(above) / value(below)
+#[inline(always)]
+fn quotient<V: Float>(x: V, [above, below]: &Rational) -> V {
+    horner(x, above) / horner(x, below)
 }
 
 /// The inverse of the distribution function at `1/2 + q`, given the smaller of the probabilities of the two tails.
-fn inverse(q: f64, tail: f64) -> f64 {
-    if q.abs() <= 0.425 {
-        return q * quotient(0.180_625 - q * q, &MIDDLE);
+#[inline(always)]
+fn inverse<V: Float>(q: V, tail: V) -> V {
+    let middle = q * quotient(V::constant(0.180_625) - q * q, &MIDDLE);
+    let in_tail = q.abs().gt(V::constant(0.425));
+    if !in_tail.any() {
+        return middle;
     }
-    let r = (-tail.ln()).sqrt();
-    let size = if r <= 5.0 { quotient(r - 1.6, &TAIL) } else { quotient(r - 5.0, &FAR_TAIL) };
-    size.copysign(q)
+    let r = (-tail.log()).sqrt();
+    let mut size = quotient(r - V::constant(1.6), &TAIL);
+    let is_far = r.gt(V::constant(5.0));
+    if is_far.any() {
+        size = V::select(is_far, quotient(r - V::constant(5.0), &FAR_TAIL), size);
+    }
+    V::select(in_tail, size.copysign(q), middle)
 }
 
 /// The cumulative distribution function of the standard normal distribution, precise in both tails.
 pub fn ndtr(x: f64) -> f64 {
-    let mut lanes = [0.0; 16];
-    <f64 as Lanes<Scalar>>::Vector::splat(-x * FRAC_1_SQRT_2).erfc().spill(&mut lanes);
-    0.5 * lanes[0]
+    0.5 * of_number(|x| x.erfc(), -x * FRAC_1_SQRT_2)
 }
 
 /// The inverse of [`ndtr`]; NaN outside of 0 to 1.
 pub fn ndtri(p: f64) -> f64 {
-    match p {
-        0.0 => f64::NEG_INFINITY,
-        1.0 => f64::INFINITY,
-        p if p > 0.0 && p < 1.0 => inverse(p - 0.5, p.min(1.0 - p)),
-        _ => f64::NAN,
-    }
+    of_number(|p| quantile(p), p)
+}
+
+/// [`ndtri`] on vectors.
+#[inline(always)]
+pub(super) fn quantile<V: Float>(p: V) -> V {
+    let (zero, one, infinity) = (V::zero(), V::one(), V::constant(f64::INFINITY));
+    let inside = inverse(p - V::constant(0.5), p.min(one - p));
+    let at_end = V::select(p.eq(one), infinity, V::select(p.eq(zero), -infinity, V::constant(f64::NAN)));
+    V::select(p.gt(zero) & p.lt(one), inside, at_end)
 }
 
 /// The inverse of the error function; NaN outside of -1 to 1.
-pub(super) fn erfinv(x: f64) -> f64 {
-    match x.abs() {
-        1.0 => f64::INFINITY.copysign(x),
-        // For small numbers the tail is not used, and for others it is exact.
-        size if size < 1.0 => FRAC_1_SQRT_2 * inverse(x / 2.0, (1.0 - size) / 2.0),
-        _ => f64::NAN,
-    }
+#[inline(always)]
+pub(super) fn erfinv<V: Float>(x: V) -> V {
+    let (half, one, size) = (V::constant(0.5), V::one(), x.abs());
+    // For small numbers the tail is not used, and for others it is exact.
+    let inside = V::constant(FRAC_1_SQRT_2) * inverse(x * half, (one - size) * half);
+    let infinity = V::constant(f64::INFINITY).copysign(x);
+    V::select(size.lt(one), inside, V::select(size.eq(one), infinity, V::constant(f64::NAN)))
 }

@@ -2,7 +2,7 @@
 //!
 //! The sum of the first terms, and the Euler-Maclaurin formula for the others (DLMF 25.11.5 and 25.2.9, 5.15.1). Errors are at most 5 ulp.
 
-use super::gamma::{BERNOULLI, digamma, ln_gamma};
+use super::gamma::{BERNOULLI, ln_gamma_of};
 
 /// The sum of `(k + q)^-s` over k from 0: infinite for `s = 1` and if a term is infinite, NaN for `s` below 1 and if terms are not real.
 pub(super) fn zeta(s: f64, q: f64) -> f64 {
@@ -53,17 +53,14 @@ fn above_zero(s: f64, q: f64) -> f64 {
     sum + power * tail
 }
 
-/// The derivative of order `n` of the digamma function.
+/// The derivative of order `n` of the digamma function, for `n` from 1 on.
 pub(super) fn polygamma(n: i64, x: f64) -> f64 {
-    if n == 0 {
-        return digamma(x);
-    }
     let sum = zeta(n as f64 + 1.0, x);
     let factorial = if n <= 170 { (1..=n).map(|k| k as f64).product() } else { f64::INFINITY };
     let size = if factorial * sum.abs() < f64::MAX {
         factorial * sum
     } else {
-        (ln_gamma(n as f64 + 1.0) + sum.abs().ln()).exp().copysign(sum)
+        (ln_gamma_of(n as f64 + 1.0) + sum.abs().ln()).exp().copysign(sum)
     };
     if n % 2 == 1 { size } else { -size }
 }
