@@ -31,14 +31,17 @@ from record import record
 from vary import operator_variants, variations
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CARGO = ["cargo", "run", "--quiet", "--release", "--package", "flambeau-tests", "--example", "parity", "--"]
+# With the features that tests have, so that the operators are not compiled again.
+BUILD = ["cargo", "build", "--quiet", "--workspace", "--example", "parity"]
+PARITY = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug/examples/parity"
 # What PyTorch crashes or hangs on would end the script: variations run in children, which this ends.
 SECONDS = 60
 
 
 def operators():
     """Ours that PyTorch has too, by name; the others are named."""
-    schemas = subprocess.run([*CARGO, "schemas"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    subprocess.run(BUILD, cwd=ROOT, check=True)
+    schemas = subprocess.run([PARITY, "schemas"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     ours = [Operator(schema) for schema in schemas.splitlines()]
     both = {op.name: op for op in ours if op.torch is not None and op.bind([], {}) is not None}
     left = sorted(op.name for op in ours if op.name not in both)
@@ -140,7 +143,7 @@ def main():
     path = ROOT / "target" / "parity.cases"
     if not options.keep:
         write_cases(path, operators(), options)
-    run = subprocess.run([*CARGO, "replay", path, ROOT / "docs" / "differences.md", str(options.shown)], cwd=ROOT)
+    run = subprocess.run([PARITY, "replay", path, ROOT / "docs" / "differences.md", str(options.shown)], cwd=ROOT)
     sys.exit(run.returncode)
 
 
