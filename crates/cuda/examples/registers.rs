@@ -1,32 +1,19 @@
-//! Registers and bytes of local memory of all kernels, for several architectures, compared with a table: what grows is a fault.
+//! Registers and bytes of local memory of hand-written kernels, for several architectures, compared with a table: what grows is a fault.
 //!
-//! `registers TABLE` compares, `registers TABLE N` every N-th kernel, and `registers TABLE --write` writes the table anew. Hand-written kernels
-//! are compiled in all types that they have, formulas in f32.
-#![allow(unsafe_code, reason = "the formulas are recorded on a device of their own")]
-#![expect(clippy::unwrap_used, reason = "a tool of the tests, which fails by panicking")]
+//! `registers TABLE` compares, `registers TABLE N` every N-th kernel, and `registers TABLE --write` writes the table anew.
 
-#[path = "../tests/recorded/mod.rs"]
-mod recorded;
 #[path = "../tests/register_table/mod.rs"]
 mod register_table;
 
-use flambeau::{Result, ScalarType};
+use flambeau::Result;
 use flambeau_cuda::testing;
-use register_table::{CAPABILITIES, FORMULA, Resources, growth, hand_written, parsed};
+use register_table::{CAPABILITIES, Resources, growth, hand_written, parsed};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// All programs, by names.
-fn programs() -> Vec<(String, String)> {
-    recorded::record(&[ScalarType::F32]);
-    let formulas =
-        recorded::LOOPS.programs().into_iter().map(|(name, source)| (format!("{FORMULA}{name}"), source));
-    hand_written().into_iter().chain(formulas).collect()
-}
-
 fn measured(step: usize) -> Result<BTreeMap<String, Resources>> {
     let mut table = BTreeMap::new();
-    for (name, source) in programs().into_iter().step_by(step) {
+    for (name, source) in hand_written().into_iter().step_by(step) {
         let each = CAPABILITIES.iter().map(|capability| testing::resources(&source, *capability));
         table.insert(name, each.collect::<Result<Resources>>()?);
     }
@@ -40,7 +27,7 @@ fn line(name: &str, resources: &Resources) -> String {
 }
 
 const HEAD: &str =
-    "# Registers of a thread / bytes of local memory of each kernel, for sm_80 sm_90 sm_100 sm_120.\n";
+    "# Registers of a thread / bytes of local memory, of kernels of float, for sm_80 sm_90 sm_100 sm_120.\n";
 
 fn run(path: &str, argument: Option<&str>) -> Result<usize, Box<dyn std::error::Error>> {
     let step = argument.and_then(|text| text.parse().ok()).unwrap_or(1).max(1);

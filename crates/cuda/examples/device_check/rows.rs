@@ -142,8 +142,7 @@ fn difference(row: &Row, here: &Tensor, there: &Tensor) -> Result<f64, String> {
     };
     let size = |i: usize| a.data[i / width * width..][..width].iter().fold(0.0, |all: f64, x| all.hypot(*x));
     let mut worst = 0.0f64;
-    for i in 0..a.data.len() {
-        let (x, y) = (a.data[i], b.data[i]);
+    for (i, (&x, &y)) in a.data.iter().zip(&b.data).enumerate() {
         if x == y || (x.is_nan() && y.is_nan()) {
             continue;
         }
