@@ -3,7 +3,7 @@
     python tests/bench/chains.py [--threads 1] [--seconds 0.3] [--elements 131072 16777216] [--only NAME ..]
 
 The Python that runs this needs torch, a C++ compiler for `torch.compile`, and flambeau, built with optimisations. Each side is a process,
-and the sides take turns on each chain, in one order and then in the reverse one; times are the shortest. A line has our time compiled,
+and the sides alternate on each chain, in one order and then in the reverse one; times are the shortest. A line has our time compiled,
 the ratios of the other times to it, the share of memory's bandwidth (each argument read once, each result written once, beside the
 fastest copy of 128 MiB), how long the first call took, and whether the bits are those of the chain as written.
 """

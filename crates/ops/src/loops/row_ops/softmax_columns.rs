@@ -183,7 +183,7 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
         }
     }
 
-    /// The greatest elements of the first argument.
+    /// The maxima of the first argument.
     ///
     /// # Safety
     /// - As [`group`](Self::group).
