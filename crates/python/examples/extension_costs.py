@@ -55,7 +55,7 @@ def nanoseconds(call: Callable[[], Any], calls: int, rounds: int = 20) -> float:
 
 
 def costs(calls: int) -> dict[str, float]:
-    """The time of each way to call, in nanoseconds."""
+    """The time of each kind of call, in nanoseconds."""
     x = flambeau.tensor([1.0])
     w, by_name = Wrapper(x), flambeau.ops.aten.add.Tensor
     found = {

@@ -348,6 +348,7 @@ const OPS: Crate = Crate {
             "native/nn/embedding_bag",
             "native/nn/loss/cross_entropy",
             "native/nn/pooling/guarded",
+            "native/sparse/lanes",
         ],
         &[
             "native/index/index_select",
@@ -380,7 +381,8 @@ const OPS: Crate = Crate {
             "native/nn/pooling",
             "native/reduce/cummax_cummin",
         ],
-        &["native/index/index_put", "native/nn/convolution/algorithm"],
+        &["native/index/index_put", "native/nn/convolution/by_group"],
+        &["native/nn/convolution/algorithm"],
         &["native/nn/convolution"],
         &["native"],
         &["generated"],

@@ -17,7 +17,7 @@ use flambeau_core::{Result, bail, ensure, fallible};
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-/// Elements whose places in a transpose are computed, and prefetched, before they are written there.
+/// Elements whose positions in a transpose are computed, and prefetched, before they are written there.
 const BATCH: usize = 64;
 /// How many selected rows ahead elements are prefetched.
 const AHEAD: usize = 8;
@@ -93,16 +93,16 @@ pub fn csr_transposed_by_order(crow: &Tensor, col: &Tensor, values: &Tensor, col
     Ok((pointers, rows, ops::index_select(values, 0, &order)?))
 }
 
-/// The place of the next element of a column. It has few bytes, so that those of many columns stay in a cache.
-trait Place: Copy {
+/// The offset of the next element of a column. It has few bytes, so that those of many columns stay in a cache.
+trait Offset: Copy {
     const FIRST: Self;
 
     fn get(self) -> usize;
 
-    fn of(place: usize) -> Self;
+    fn of(offset: usize) -> Self;
 }
 
-impl Place for u32 {
+impl Offset for u32 {
     const FIRST: Self = 0;
 
     #[inline(always)]
@@ -111,12 +111,12 @@ impl Place for u32 {
     }
 
     #[inline(always)]
-    fn of(place: usize) -> Self {
-        place as u32
+    fn of(offset: usize) -> Self {
+        offset as u32
     }
 }
 
-impl Place for usize {
+impl Offset for usize {
     const FIRST: Self = 0;
 
     #[inline(always)]
@@ -125,45 +125,45 @@ impl Place for usize {
     }
 
     #[inline(always)]
-    fn of(place: usize) -> Self {
-        place
+    fn of(offset: usize) -> Self {
+        offset
     }
 }
 
-/// Writes each element to its place among those of its column; `None` if a column is out of bounds.
-fn transpose<T: Pod, P: Place>(
+/// Writes each element to its position among those of its column; `None` if a column is out of bounds.
+fn transpose<T: Pod, O: Offset>(
     (pattern, col, values): &(Pointers<'_>, &[i64], &[T]),
     (pointers, rows, out): (&mut [i64], &mut [i64], &mut [T]),
 ) -> Option<()> {
     let (first, ends) = pointers.split_first_mut()?;
     *first = 0;
-    let mut next = scratch::filled(P::FIRST, ends.len());
+    let mut next = scratch::filled(O::FIRST, ends.len());
     for column in *col {
         let count = next.get_mut(*column as usize)?;
-        *count = P::of(count.get() + 1);
+        *count = O::of(count.get() + 1);
     }
     let mut before = 0;
     for (next, end) in next.iter_mut().zip(ends) {
         let count = next.get();
-        *next = P::of(before);
+        *next = O::of(before);
         before += count;
         *end = before as i64;
     }
-    let (mut row, mut places) = (0, [0; BATCH]);
+    let (mut row, mut offsets) = (0, [0; BATCH]);
     for (columns, start) in col.chunks(BATCH).zip((0..).step_by(BATCH)) {
-        for (place, column) in places.iter_mut().zip(columns) {
+        for (offset, column) in offsets.iter_mut().zip(columns) {
             let next = next.get_mut(*column as usize)?;
-            *place = next.get();
-            *next = P::of(*place + 1);
-            prefetch_cache_line(rows.as_ptr().wrapping_add(*place).cast());
-            prefetch_cache_line(out.as_ptr().wrapping_add(*place).cast());
+            *offset = next.get();
+            *next = O::of(*offset + 1);
+            prefetch_cache_line(rows.as_ptr().wrapping_add(*offset).cast());
+            prefetch_cache_line(out.as_ptr().wrapping_add(*offset).cast());
         }
-        for (place, position) in places[..columns.len()].iter().zip(start..) {
+        for (offset, position) in offsets[..columns.len()].iter().zip(start..) {
             while pattern.segment(row).end <= position {
                 row += 1;
             }
-            rows[*place] = row as i64;
-            out[*place] = values[position];
+            rows[*offset] = row as i64;
+            out[*offset] = values[position];
         }
     }
     Some(())

@@ -14,7 +14,7 @@ const OF_TERMS: usize = 16;
 pub(super) struct InnerProducts<'a, T, R> {
     pub(super) matrices: [&'a [T]; 2],
     pub(super) width: usize,
-    /// The row of the first matrix and that of the second, for each product in turn.
+    /// The row of the first matrix and that of the second, for each product.
     pub(super) rows: R,
     pub(super) out: &'a mut [T],
 }
@@ -71,7 +71,7 @@ fn write_products<I: Isa, T: FloatLanes<I>, const N: usize>(x: &[T], y: &[T], to
 /// The sums of segments whose terms are next to each other.
 pub(super) struct SegmentSums<'a, T, P> {
     pub(super) terms: &'a [T],
-    /// The positions of each segment in turn.
+    /// The positions of each segment.
     pub(super) positions: P,
     pub(super) out: &'a mut [T],
 }
@@ -131,7 +131,7 @@ fn total<V: Float, const N: usize>(sums: &mut [V; N]) -> V {
 
 /// Numbers whose sums are computed many at a time.
 pub(super) trait LaneSums: Sized {
-    /// The inner products of the rows that `rows` gives in turn.
+    /// The inner products of the rows that `rows` gives, one pair after another.
     fn inner_products(
         rows: impl FnMut() -> (usize, usize),
         matrices: [&[Self]; 2],
@@ -139,7 +139,7 @@ pub(super) trait LaneSums: Sized {
         out: &mut [Self],
     );
 
-    /// The sums of the terms at the positions that `positions` gives in turn.
+    /// The sums of the terms at the positions that `positions` gives, one range after another.
     fn segment_sums(positions: impl FnMut() -> Range<usize>, terms: &[Self], out: &mut [Self]);
 }
 
