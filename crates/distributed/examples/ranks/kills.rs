@@ -24,15 +24,19 @@ const TRIES: usize = 20;
 
 pub(crate) fn run(quick: bool) -> Result<String> {
     let undisturbed = Job::new("kills", 2).run()?;
-    let (expected, messages) = (bits(&undisturbed[0]), messages(&undisturbed[0]));
-    ensure!(messages > AT_MESSAGES, Internal, "expected more than {messages} messages");
+    let expected = bits(&undisturbed[0]);
     let every = if quick { 4 } else { 1 };
     let (mut same, mut killed) = (0, 0);
     for point in (0..AT_MESSAGES + AT_FILES).step_by(every) {
         let job = Job::new("kills", 2).restarts(1);
+        let victim = point / every as u64 % 2;
         let job = match point.checked_sub(AT_MESSAGES) {
-            None => job.set(VICTIM, point / every as u64 % 2).set(MESSAGE, point * messages / AT_MESSAGES),
-            Some(file) => job.set(VICTIM, file % 2).set(FILE, file + 1),
+            None => {
+                let messages = messages(&undisturbed[victim as usize]);
+                ensure!(messages > AT_MESSAGES, Internal, "expected more than {messages} messages");
+                job.set(VICTIM, victim).set(MESSAGE, point * messages / AT_MESSAGES)
+            }
+            Some(file) => job.set(VICTIM, victim).set(FILE, file + 1),
         };
         let folder = disturbed(&job, point)?;
         killed += usize::from(folder.path().join("killed").exists());
@@ -46,7 +50,6 @@ pub(crate) fn run(quick: bool) -> Result<String> {
         }
         same += 1;
     }
-
     Ok(format!(
         "{killed} SIGKILLs at points of a training, {same} restarts from the last checkpoint with the same bits"
     ))

@@ -9,6 +9,7 @@ use flambeau_distributed::{DistributedDataParallel, ProcessGroup, ZeroRedundancy
 use flambeau_nn::optim::{AdamOptions, AdamW, Optimizer};
 use flambeau_nn::{Forward, Module};
 use flambeau_ops::Tensor;
+use std::time::Duration;
 
 /// The largest share of the state that a rank of two may have: half, and the difference of the sizes of single parameters.
 const LIMIT: f64 = 0.55;
@@ -34,7 +35,7 @@ pub(crate) fn rank() -> Result<()> {
     job::report(group.rank(), &format!("{whole} {sharded}"))
 }
 
-/// By how many bytes the memory in use grows in the first step of an optimizer, which makes its state.
+/// By how many bytes the memory in use shrinks when an optimizer is dropped that has made a step.
 fn state_bytes(group: &ProcessGroup, sharded: bool) -> Result<usize> {
     // The hidden weights of both layers are about as large, so that two ranks can share them.
     let net = Wide { first: Net::new(700, 1000)?, second: Net::new(700, 1000)? };
@@ -45,10 +46,23 @@ fn state_bytes(group: &ProcessGroup, sharded: bool) -> Result<usize> {
         false => Box::new(make(model.parameters())?),
     };
     model.forward(&Tensor::ones(&[2, 700], flambeau_core::ScalarType::F32)?)?.sum()?.backward()?;
-    let before = CpuAllocator.memory_stats().live_bytes;
     optimizer.step()?;
-    let after = CpuAllocator.memory_stats().live_bytes;
-    Ok(after.saturating_sub(before))
+    let with_state = settled();
+    drop(optimizer);
+    Ok(with_state.saturating_sub(settled()))
+}
+
+/// The bytes in use once threads that communicate have freed what they have sent and received.
+fn settled() -> usize {
+    let live = || CpuAllocator.memory_stats().live_bytes;
+    let (mut bytes, mut same) = (live(), 0);
+    while same < 20 {
+        std::thread::sleep(Duration::from_millis(5));
+        let now = live();
+        same = if now == bytes { same + 1 } else { 0 };
+        bytes = now;
+    }
+    bytes
 }
 
 /// Two networks side by side.

@@ -23,14 +23,14 @@ struct Case {
 
 const CASES: [Case; 4] = [
     // Bytes that the computation hides, and those that it does not.
-    Case { compute: 0.04, network: Network { latency: 0.002, bandwidth: 40e6 }, counts: &[100_000; 12] },
-    Case { compute: 0.02, network: Network { latency: 0.002, bandwidth: 10e6 }, counts: &[100_000; 12] },
+    Case { compute: 0.1, network: Network { latency: 0.005, bandwidth: 16e6 }, counts: &[100_000; 12] },
+    Case { compute: 0.05, network: Network { latency: 0.005, bandwidth: 4e6 }, counts: &[100_000; 12] },
     // Many short messages.
-    Case { compute: 0.01, network: Network { latency: 0.015, bandwidth: 1e9 }, counts: &[500; 24] },
+    Case { compute: 0.03, network: Network { latency: 0.04, bandwidth: 1e9 }, counts: &[500; 24] },
     // One large gradient at the end of the backward pass, and small ones.
     Case {
-        compute: 0.03,
-        network: Network { latency: 0.001, bandwidth: 20e6 },
+        compute: 0.08,
+        network: Network { latency: 0.003, bandwidth: 8e6 },
         counts: &[800_000, 10_000, 10_000, 10_000, 200_000, 200_000, 10_000, 10_000],
     },
 ];
@@ -90,11 +90,25 @@ pub(crate) fn rank() -> Result<()> {
     let rank = group.rank();
     if group.size() == 1 {
         let chain = Chain::new(&counts, job::number(COMPUTE)?)?;
-        let measured = profile(&chain.0, &single_buckets(), || chain.loss(), || Ok(()))?;
+        let measured = shortest_profile(&chain)?;
         let pairs: Vec<String> =
             measured.backward.iter().map(|(seconds, bytes)| format!("{seconds} {bytes}")).collect();
         return job::report(rank, &pairs.join(" "));
     }
     let seconds = shortest_step(group, &counts, job::number(COMPUTE)?)?;
     job::report(rank, &seconds.to_string())
+}
+
+/// The profile of the shortest of some backward passes.
+fn shortest_profile(chain: &Chain) -> Result<Profile> {
+    let seconds = |profile: &Profile| profile.backward.iter().map(|(seconds, _)| seconds).sum::<f64>();
+    let measure = || profile(&chain.0, &single_buckets(), || chain.loss(), || Ok(()));
+    let mut shortest = measure()?;
+    for _ in 0..4 {
+        let other = measure()?;
+        if seconds(&other) < seconds(&shortest) {
+            shortest = other;
+        }
+    }
+    Ok(shortest)
 }
