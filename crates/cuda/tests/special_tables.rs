@@ -29,8 +29,8 @@ fn tables() -> BTreeMap<String, Vec<f64>> {
 fn lists(file: &str) -> Vec<Vec<f64>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/src/native/pointwise/special_scalar");
     let Ok(source) = std::fs::read_to_string(folder.join(file)) else { return Vec::new() };
-    let is_list =
-        |text: &&str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || "+-./e, \n".contains(c));
+    let is_part = |c: char| c.is_ascii_digit() || "+-./e, \n".contains(c);
+    let is_list = |text: &&str| text.contains(|c: char| c.is_ascii_digit()) && text.chars().all(is_part);
     source.split(['[', ']']).filter(is_list).map(numbers).filter(|list| list.len() > 1).collect()
 }
 
