@@ -79,7 +79,10 @@ fn run(args: &Args) -> Result<Outcome<i64>> {
     let say = |rows: &i64| Ok(format!("gradients of {rows} of {} users", args.users));
     let outcome = args.training.run(step, say)?;
     println!(
-        "{:.2} ms a step, with {:.2} MiB beside tables and means of {:.0} MiB",
+        "loss {:.4} to {:.4}, at last by {} users; {:.2} ms a step, with {:.2} MiB beside tables and means of {:.0} MiB",
+        outcome.losses[0],
+        outcome.losses[1],
+        outcome.said,
         outcome.milliseconds,
         outcome.mebibytes(),
         (3 * 4 * (args.users + args.items) * args.factors) as f64 / f64::from(1 << 20)

@@ -207,7 +207,7 @@ LARGER = {
     ("eig", "graded"): "rows of a graded matrix are balanced less evenly than by LAPACK",
 }
 # NumPy computes these in double precision for all types, so it says nothing of single precision.
-DOUBLE_IN_NUMPY = ("qr",)
+DOUBLE_IN_NUMPY = ("qr", "eig")
 
 
 def bound(operation: str, name: str, dtype: str, n: int, lapack: float) -> float:

@@ -118,7 +118,7 @@ fn uniform_(
 }
 
 fn normal_(
-    key: DispatchKeySet,
+    _: DispatchKeySet,
     self_: &Tensor,
     mean: f64,
     std: f64,
@@ -129,7 +129,7 @@ fn normal_(
     distributions::normal_(&meta(self_)?, mean, std, Some(&Generator::new(0)))?;
     if self_.is_complex() {
         // Each part has half of the variance.
-        return normal_(key, &ops::view_as_real(self_)?, mean, std * FRAC_1_SQRT_2, Some(generator));
+        return ops::normal_(&ops::view_as_real(self_)?, mean, std * FRAC_1_SQRT_2, Some(generator));
     }
     let words = if self_.dtype() == ScalarType::F64 { 2 } else { 1 };
     fill("normal_", self_, (NORMAL, words), &[mean, std].map(f64::to_bits), generator)

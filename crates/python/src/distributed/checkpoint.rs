@@ -47,12 +47,12 @@ fn _load_checkpoint(
     detached_owning(py, || checkpoint::load(folder, &state)).map_err(raise)
 }
 
+/// Tensors by their names, in the order of the file.
+type Named = Vec<(String, Wrapped)>;
+
 /// All tensors of a checkpoint by their names, and its notes.
 #[pyfunction]
-fn _load_whole_checkpoint(
-    py: Python<'_>,
-    folder: PathBuf,
-) -> PyResult<(Vec<(String, Wrapped)>, BTreeMap<String, String>)> {
+fn _load_whole_checkpoint(py: Python<'_>, folder: PathBuf) -> PyResult<(Named, BTreeMap<String, String>)> {
     let (state, notes) = detached_owning(py, || checkpoint::load_all(folder)).map_err(raise)?;
     Ok((state.into_iter().map(|(name, tensor)| (name, Wrapped(tensor))).collect(), notes))
 }

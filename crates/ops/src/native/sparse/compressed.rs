@@ -251,7 +251,6 @@ impl<T: Pod> Elements<'_, T> {
 }
 
 /// The sum of two matrices with `columns` columns, in which columns ascend in each row. An element that one of them has is one of the sum.
-#[expect(clippy::too_many_arguments, reason = "two matrices")]
 pub fn csr_add(
     crow1: &Tensor,
     col1: &Tensor,
@@ -322,7 +321,6 @@ fn check_addends(name: &str, first: [&Tensor; 3], second: [&Tensor; 3], columns:
 }
 
 /// [`csr_add`] by the operators that other devices have.
-#[expect(clippy::too_many_arguments, reason = "two matrices")]
 pub fn csr_add_by_order(
     crow1: &Tensor,
     col1: &Tensor,

@@ -27,7 +27,6 @@ const AHEAD: usize = 4;
 type Csr = (Tensor, Tensor, Tensor);
 
 /// The product of two matrices, of which the second has `columns` columns. Columns of the product ascend in each row.
-#[expect(clippy::too_many_arguments, reason = "two matrices")]
 pub fn csr_matmul(
     crow1: &Tensor,
     col1: &Tensor,
@@ -89,7 +88,6 @@ pub fn csr_matmul(
 }
 
 /// [`csr_matmul`] by its pattern and then its values, which other devices have.
-#[expect(clippy::too_many_arguments, reason = "two matrices")]
 pub fn csr_matmul_in_two_passes(
     crow1: &Tensor,
     col1: &Tensor,

@@ -6,7 +6,7 @@ import functools
 import threading
 
 import flambeau
-from flambeau import Tensor
+from flambeau import Tensor, _function_modes
 from flambeau.amp.lists import LOWER, SINGLE, WIDEST
 
 TYPE_CHECKING = False
@@ -63,6 +63,14 @@ class _Converting:
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        plain = getattr(func, "__wrapped__", None)
+        if plain is not None:
+            # A function written in Python, whose operators convert.
+            _function_modes.enter(self)
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                _function_modes.leave()
         dtype = _operand_dtype(getattr(func, "__name__", ""), args, kwargs) if _state.enabled.get("cpu") else None
         if dtype is None:
             return func(*args, **kwargs)
@@ -78,16 +86,12 @@ _converting = _Converting()
 
 def _install() -> None:
     """Lets the mode see the calls of this thread."""
-    from flambeau import _function_modes
-
     if not _state.is_installed:
         _function_modes.enter(_converting)
         _state.is_installed = True
 
 
 def _uninstall() -> None:
-    from flambeau import _function_modes
-
     stack = _function_modes.stack()
     if _state.is_installed and stack and stack[-1] is _converting:
         _function_modes.leave()

@@ -52,7 +52,7 @@ pub(super) unsafe fn forward_by_group<T: Element>(
         let bias = bias.map(|(bias, step)| {
             (SendPtr(bias.at().wrapping_offset((at * conv.filters) as isize * step)), step)
         });
-        let (x, y) = (x.from_channel(at * conv.channels), y.from_channel(at * conv.filters));
+        let (x, y) = (x.channels_from(at * conv.channels), y.channels_from(at * conv.filters));
         // SAFETY: by this function's condition; groups write different channels.
         unsafe { run(&group, x, weights.of_group(of, at), bias, y) }
     })
@@ -96,7 +96,7 @@ pub(super) unsafe fn weight_by_group<T: Element>(
     let group = conv.of_group();
     each_group(conv, |at| {
         let first = at * conv.filters * conv.depth();
-        let (gy, x) = (gy.from_channel(at * conv.filters), x.from_channel(at * conv.channels));
+        let (gy, x) = (gy.channels_from(at * conv.filters), x.channels_from(at * conv.channels));
         run(&group, gy, x, SendPtr(to.at().wrapping_add(first)))
     })
 }

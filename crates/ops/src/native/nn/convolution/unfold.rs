@@ -32,7 +32,7 @@ impl<T> Images<T> {
     }
 
     /// The images without the channels before this one.
-    pub(super) fn from_channel(&self, channel: usize) -> Self {
+    pub(super) fn channels_from(&self, channel: usize) -> Self {
         Images { ptr: self.channel(0, channel), ..*self }
     }
 

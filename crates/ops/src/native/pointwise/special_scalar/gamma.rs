@@ -10,7 +10,7 @@ use std::f64::consts::{FRAC_1_PI, PI};
 /// From here on Stirling's series are precise.
 const LARGE: f64 = 10.0;
 /// `(ln(2 pi) - 1) / 2`.
-const STIRLING_CONSTANT: f64 = 0.418_938_533_204_672_74;
+const STIRLING_CONSTANT: f64 = 0.418_938_533_204_672_7;
 
 /// `sin(pi x)` and `cos(pi x)` up to a common sign; the difference from the nearest integer is exact.
 #[inline(always)]
@@ -128,12 +128,12 @@ fn trigamma_of_positive<V: Float>(x: V) -> V {
 
 /// [`ln_gamma`] of a number.
 pub(super) fn ln_gamma_of(x: f64) -> f64 {
-    of_number(|x| ln_gamma(x), x)
+    of_number(ln_gamma, x)
 }
 
 /// [`remainder`] of a number.
 pub(super) fn stirling(x: f64) -> f64 {
-    of_number(|x| remainder(x), x)
+    of_number(remainder, x)
 }
 
 /// The Bernoulli numbers `B2`, `B4`, .. each divided by the `order` largest factors of `(2 k)!`, of which the first is `2 k`.

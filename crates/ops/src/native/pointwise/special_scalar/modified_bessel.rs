@@ -87,10 +87,10 @@ pub(super) fn i1e<V: Float>(x: V) -> V {
 
 /// [`i0`] of a number.
 pub(super) fn i0_of(x: f64) -> f64 {
-    of_number(|x| i0(x), x)
+    of_number(i0, x)
 }
 
 /// [`i1`] of a number.
 pub(super) fn i1_of(x: f64) -> f64 {
-    of_number(|x| i1(x), x)
+    of_number(i1, x)
 }

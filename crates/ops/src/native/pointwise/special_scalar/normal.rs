@@ -111,7 +111,7 @@ pub fn ndtr(x: f64) -> f64 {
 
 /// The inverse of [`ndtr`]; NaN outside of 0 to 1.
 pub fn ndtri(p: f64) -> f64 {
-    of_number(|p| quantile(p), p)
+    of_number(quantile, p)
 }
 
 /// [`ndtri`] on vectors.
