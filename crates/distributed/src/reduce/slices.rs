@@ -99,8 +99,8 @@ mod tests {
                 tensors.iter().map(|tensor| with_bytes(tensor, copied).unwrap()).collect();
             for op in [ReduceOp::Sum, ReduceOp::Avg] {
                 let expected = op.reduce(tensors.clone()).unwrap().to_vec::<f32>().unwrap();
-                for own in 0..ranks {
-                    let mut found = tensors[own].to_vec::<f32>().unwrap();
+                for (own, tensor) in tensors.iter().enumerate() {
+                    let mut found = tensor.to_vec::<f32>().unwrap();
                     let parts: Vec<Option<Tensor>> =
                         (0..ranks).map(|rank| (rank != own).then(|| bytes[rank].clone())).collect();
                     let found_bytes = bytemuck::cast_slice_mut(&mut found);

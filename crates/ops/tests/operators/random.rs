@@ -31,7 +31,7 @@ fn integers_are_products_of_the_words() {
         for count in [1i64, 7, 1 << 32, (1 << 32) + 1, 1 << 52] {
             let got = filled(n, ScalarType::I64, |t, g| ops::random__from(t, -3, Some(count - 3), Some(g)));
             let product =
-                |i: usize| (u128::from(stream().word64(i as u64)) * count as u128 >> 64) as f64 - 3.0;
+                |i: usize| ((u128::from(stream().word64(i as u64)) * count as u128) >> 64) as f64 - 3.0;
             assert_eq!(got, (0..n).map(product).collect::<Vec<_>>(), "{n} below {count}");
         }
     }
