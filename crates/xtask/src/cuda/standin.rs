@@ -37,12 +37,15 @@ const SEEDS: &[u64] = &[1, 2];
 /// The orders in which all that is drawn runs with `--schedules`.
 const ALL_SEEDS: &[u64] = &[1, 2, 3, 4, 5, 6, 7];
 
+/// A process: the number of its order of work, and its parts.
+type Order<'a> = (u64, Vec<&'a str>);
+
 /// What runs, and in which orders.
 pub(super) struct Plan<'a> {
     /// The parts with the order of the calls.
     pub(super) parts: Vec<&'a str>,
     /// The other orders, and the parts that run in them.
-    others: Vec<(u64, Vec<&'a str>)>,
+    others: Vec<Order<'a>>,
     /// A text in the names of the rows of the operator table.
     pub(super) filter: &'a str,
     /// Whether rows are compared in all types.
@@ -58,6 +61,12 @@ impl<'a> Plan<'a> {
         let seeds = if all_schedules { ALL_SEEDS } else { SEEDS };
         let others = seeds.iter().map(|seed| (*seed, drawn.clone())).filter(|(_, drawn)| !drawn.is_empty());
         Plan { others: others.collect(), parts, filter: "", all_types: false }
+    }
+
+    /// The parts with the order of the calls, in two processes: the operator table takes as long as all others.
+    fn in_order_of_calls(&self) -> Vec<Order<'a>> {
+        let (rows, others): (Vec<&str>, Vec<&str>) = self.parts.iter().partition(|part| **part == "rows");
+        [rows, others].into_iter().filter(|parts| !parts.is_empty()).map(|parts| (0, parts)).collect()
     }
 
     /// The operator table in two orders, and whether its bits are always the same in 8.
@@ -80,14 +89,14 @@ pub(super) fn run(plan: &Plan<'_>) -> Outcome {
     build()?;
     println!("cuda: built in {:.1} s", start.elapsed().as_secs_f64());
     let mut faults = what_is_missing(&libraries)? + warm_start(&libraries)?;
-    let first = check(&libraries, &plan.parts, 0, plan)?;
+    let first = merged(check_all(&libraries, &plan.in_order_of_calls(), plan)?);
     faults += usize::from(!first.passed);
     if plan.parts.contains(&"products") {
         faults += by_library(&libraries, &first)?;
     }
     let mut same = 0;
-    for (seed, drawn) in &plan.others {
-        let other = check(&libraries, drawn, *seed, plan)?;
+    let others = check_all(&libraries, &plan.others, plan)?;
+    for ((seed, _), other) in plan.others.iter().zip(&others) {
         faults += usize::from(!other.passed);
         for digest in &other.digests {
             if first.digests.contains(digest) {
@@ -158,10 +167,33 @@ fn program(libraries: &Path) -> Command {
     command
 }
 
+/// Runs processes, as many at a time as there are processors, since each has one thread.
+fn check_all(libraries: &Path, orders: &[Order<'_>], plan: &Plan<'_>) -> Result<Vec<Run>, String> {
+    let width = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut runs = Vec::new();
+    for together in orders.chunks(width) {
+        let finished: Vec<Result<Run, String>> = std::thread::scope(|scope| {
+            let start = |order| scope.spawn(move || check(libraries, order, plan).map_err(|e| e.to_string()));
+            let started: Vec<_> = together.iter().map(start).collect();
+            let end = "a thread that waits for a process ended";
+            started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(end.into()))).collect()
+        });
+        for run in finished {
+            runs.push(run?);
+        }
+    }
+    Ok(runs)
+}
+
+/// Several runs as one.
+fn merged(runs: Vec<Run>) -> Run {
+    let passed = runs.iter().all(|run| run.passed);
+    Run { passed, digests: runs.into_iter().flat_map(|run| run.digests).collect() }
+}
+
 fn check(
     libraries: &Path,
-    parts: &[&str],
-    seed: u64,
+    (seed, parts): &Order<'_>,
     plan: &Plan<'_>,
 ) -> Result<Run, Box<dyn std::error::Error>> {
     println!("cuda: {} with seed {seed}", parts.join(", "));
@@ -173,7 +205,7 @@ fn check(
     if plan.all_types {
         command.env("FLAMBEAU_CHECK_TYPES", "all");
     }
-    if seed != 0 {
+    if *seed != 0 {
         command.env("FLAMBEAU_STANDIN_RACES", "1").env("FLAMBEAU_NO_CUDA_MEMORY_CACHING", "1");
         command.env("FLAMBEAU_CHECK_DIGESTS", "1");
     }
