@@ -40,7 +40,6 @@ SECONDS = 60
 
 def operators():
     """Ours that PyTorch has too, by name; the others are named."""
-    subprocess.run(BUILD, cwd=ROOT, check=True)
     schemas = subprocess.run([PARITY, "schemas"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     ours = [Operator(schema) for schema in schemas.splitlines()]
     both = {op.name: op for op in ours if op.torch is not None and op.bind([], {}) is not None}
@@ -141,6 +140,7 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     path = ROOT / "target" / "parity.cases"
+    subprocess.run(BUILD, cwd=ROOT, check=True)
     if not options.keep:
         write_cases(path, operators(), options)
     run = subprocess.run([PARITY, "replay", path, ROOT / "docs" / "differences.md", str(options.shown)], cwd=ROOT)
