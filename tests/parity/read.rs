@@ -1,5 +1,6 @@
 //! Reads the file that `replay.py` writes: calls with their arguments, and PyTorch's results.
 
+use flambeau_core::sizes_and_strides::MAX_DIMS;
 use flambeau_core::{Complex, Device, Element, Generator, Layout, MemoryFormat, Scalar, ScalarType};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::Value;
@@ -106,9 +107,6 @@ pub struct Reader<'b> {
     /// How many cases were left out for it.
     pub left_out: usize,
 }
-
-/// So many dimensions a tensor may have.
-const MAX_DIMS: usize = 64;
 
 impl<'b> Reader<'b> {
     /// A reader of `bytes`.

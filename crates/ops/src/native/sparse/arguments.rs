@@ -12,6 +12,9 @@ use bytemuck::Pod;
 use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure};
 use std::ops::Range;
 
+/// A matrix in compressed rows: pointers, columns, values.
+pub(super) type Csr = (Tensor, Tensor, Tensor);
+
 /// A list of indices as contiguous int64.
 pub(super) fn indices(name: &str, argument: &str, tensor: &Tensor) -> Result<Tensor> {
     ensure!(

@@ -2,7 +2,8 @@
 //! values, since memory is what takes the time.
 
 use super::arguments::{
-    Pointers, SumElement, check_bounds, check_size, contiguous, copy_parts, indices, parts, ranges, sum_type,
+    Csr, Pointers, SumElement, check_bounds, check_size, contiguous, copy_parts, indices, parts, ranges,
+    sum_type,
 };
 use super::pointers::selected_pointers;
 use crate::native::guarded_slices::with_slices;
@@ -21,9 +22,6 @@ use std::ops::Range;
 const BATCH: usize = 64;
 /// How many selected rows ahead elements are prefetched.
 const AHEAD: usize = 8;
-
-/// A matrix in compressed rows: pointers, columns, values.
-type Csr = (Tensor, Tensor, Tensor);
 
 /// `$body` with `$T` a type of the size of the elements of `$dtype`, for kernels that only move elements.
 macro_rules! dispatch_sizes {

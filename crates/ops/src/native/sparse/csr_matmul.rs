@@ -1,7 +1,7 @@
 //! Products of two matrices in compressed rows, row by row (Gustavson's algorithm): the pattern first, then the values.
 
 use super::arguments::{
-    Pattern, SumElement, check_size, contiguous, copy_parts, indices, parts, ranges, sum_type,
+    Csr, Pattern, SumElement, check_size, contiguous, copy_parts, indices, parts, ranges, sum_type,
 };
 use crate::native::guarded_slices::with_slices;
 use crate::native::index::masked_select::refuse_meta;
@@ -22,9 +22,6 @@ const MOST_SUMS: usize = 1 << 22;
 const MOST_ROOM: usize = 1 << 27;
 /// How many positions ahead rows of the second factor are prefetched.
 const AHEAD: usize = 4;
-
-/// A matrix in compressed rows: pointers, columns, values.
-type Csr = (Tensor, Tensor, Tensor);
 
 /// The product of two matrices, of which the second has `columns` columns. Columns of the product ascend in each row.
 pub fn csr_matmul(
