@@ -96,6 +96,7 @@ const FROM: &[(&str, &[&str])] = &[
     (
         "crate::structured",
         &[
+            "convert_all_to_out",
             "convert_to_out",
             "copy_all_to_out",
             "copy_each_to_out",

@@ -242,7 +242,9 @@ fn least_squares_are_orthogonal_to_what_is_left() {
                 let left = product(&[&mh(&a).unwrap(), &rest]);
                 expect_equal("lstsq", &ops::mul_scalar(&left, Scalar::Int(0)).unwrap(), &left);
                 assert_eq!((residuals.dtype(), values.dtype()), (dtype.to_real(), dtype.to_real()));
-                if sizes[0] > sizes[1] {
+                if driver == "gelsy" {
+                    assert_eq!(residuals.numel(), 0);
+                } else if sizes[0] > sizes[1] {
                     let squares = ops::square(&ops::abs(&rest).unwrap()).unwrap();
                     expect_equal(
                         "residuals",

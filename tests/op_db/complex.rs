@@ -83,7 +83,7 @@ pub(super) fn rows() -> Vec<Row> {
                 .refuses(
                     vec![some(&[2], 0).into(), Arg::Typed(some(&[2], 0), Complex128)],
                     ErrorKind::Dtype,
-                    "Expected both inputs to be Float or Double tensors",
+                    "Expected both inputs to be Half, Float or Double tensors",
                 ),
         ),
         without_derivatives(of_parts("polar").ulps(3.0).reference(|a| {

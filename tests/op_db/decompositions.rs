@@ -223,7 +223,9 @@ fn other_rows() -> Vec<Row> {
                 ErrorKind::Shape,
                 "input.size(-2) should match other.size(-2)",
             )
-            .reference(move |a| [least_squares(a), vec![full(a[0].array()), none_of()]].concat()),
+            .reference(move |a| {
+                vec![least_squares(a).swap_remove(0), none_of(), full(a[0].array()), none_of()]
+            }),
         squares("gels").reference(move |a| [least_squares(a), vec![none_of(), none_of()]].concat()),
         squares("gelsd").reference(move |a| {
             let matrix = a[0].array();

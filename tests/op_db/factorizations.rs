@@ -343,7 +343,7 @@ fn qr_rows() -> Vec<Row> {
     };
     let mut multiply = row("ormqr").types(WIDE_FLOATS).ulps(200.0).terms(4.0);
     for (left, transpose) in [(true, false), (true, true), (false, false), (false, true)] {
-        for sizes in [&[3usize, 3][..], &[4, 2], &[2, 3, 2]] {
+        for sizes in [&[3usize, 3][..], &[4, 2], &[2, 3, 2], &[2, 4]] {
             let rows = sizes[sizes.len() - 2];
             let other = [&sizes[..sizes.len() - 2], &if left { [rows, 2] } else { [2, rows] }].concat();
             multiply = multiply

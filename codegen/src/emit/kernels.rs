@@ -222,6 +222,8 @@ fn pattern(names: &[String]) -> String {
 /// in PyTorch they end in a tensor iterator or in `cat`. All other operators refuse such an `out`.
 const CONVERT_TO_OUT: &[&str] = &[
     "addr",
+    "cholesky_inverse",
+    "cholesky_solve",
     "column_stack",
     "concat",
     "concatenate",
@@ -247,9 +249,17 @@ const CONVERT_TO_OUT: &[&str] = &[
     "fft_rfft2",
     "fft_rfftn",
     "floor_divide",
+    "geqrf",
     "hstack",
     "inner",
     "kron",
+    "linalg_cond",
+    "linalg_householder_product",
+    "linalg_lstsq",
+    "linalg_matrix_rank",
+    "linalg_pinv",
+    "linalg_tensorinv",
+    "linalg_tensorsolve",
     "linalg_vector_norm",
     "logsumexp",
     "max",
@@ -285,7 +295,8 @@ fn composed(operator: &Operator<'_>, kernel: &OperatorKernel, derived: Variant) 
     if let [_, _, ..] = schema.out.as_slice() {
         let pair = |(result, out): (&String, &Argument)| format!("(&{result}, {})", calls::name(out));
         let pairs: Vec<String> = results.iter().zip(&schema.out).map(pair).collect();
-        return format!("{made}copy_all_to_out(&[{}])", pairs.join(", "));
+        let copy = if converts { "convert_all_to_out" } else { "copy_all_to_out" };
+        return format!("{made}{copy}(&[{}])", pairs.join(", "));
     }
     let mut copies: Vec<String> = results
         .iter()

@@ -322,6 +322,23 @@ pub fn copy_each_to_out(results: &[Tensor], out: &[Tensor]) -> Result<()> {
 /// # Errors
 /// `Dtype` where it cannot, and those of [`copy_to_out`].
 pub fn convert_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
+    copy_to_out(&converted_for(result, out)?, out)
+}
+
+/// [`convert_to_out`] for several results, none of which is copied unless all can be.
+///
+/// # Errors
+/// Those of [`convert_to_out`].
+pub fn convert_all_to_out(results: &[(&Tensor, &Tensor)]) -> Result<()> {
+    let converted: Vec<Tensor> =
+        results.iter().map(|(result, out)| converted_for(result, out)).collect::<Result<_>>()?;
+    copy_all_to_out(
+        &converted.iter().zip(results).map(|(result, (_, out))| (result, *out)).collect::<Vec<_>>(),
+    )
+}
+
+/// The result in the type of `out`.
+fn converted_for(result: &Tensor, out: &Tensor) -> Result<Tensor> {
     ensure!(
         result.dtype().can_cast(out.dtype()),
         Dtype,
@@ -331,10 +348,9 @@ pub fn convert_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
         "result type {expected} can't be cast to the desired output type {got}"
     );
     if result.dtype() == out.dtype() {
-        return copy_to_out(result, out);
+        return Ok(result.clone());
     }
-    let converted = crate::ops::_to_copy(result, Some(out.dtype()), None, None, None, false, None)?;
-    copy_to_out(&converted, out)
+    crate::ops::_to_copy(result, Some(out.dtype()), None, None, None, false, None)
 }
 
 /// Copies a result into `self_`, whose shape is fixed: what an in-place sibling of an operator without a structured kernel does.

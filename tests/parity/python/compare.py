@@ -17,7 +17,9 @@ def steps(tensor):
 
 def values(theirs, ours, computed=None):
     """In what the elements differ, by PyTorch's tolerances for the type they were computed in, where that is not their own."""
-    theirs, ours = theirs.detach(), tensor_there(ours)
+    theirs, ours = theirs.detach().to_dense(), tensor_there(ours)
+    if theirs.dtype == torch.complex32 == ours.dtype:
+        theirs, ours = (torch.view_as_real(part) for part in (theirs, ours))
     if computed is not None and computed.is_floating_point and theirs.is_floating_point() and computed.itemsize < theirs.itemsize:
         theirs, ours = theirs.to(computed), ours.to(computed)
     try:
@@ -45,7 +47,9 @@ def of_tensors(theirs, ours, where, has_values=True, computed=None):
         return [("sizes", f"{where}: {tuple(theirs.shape)} there, {tuple(ours.shape)} here")]
     if str(theirs.dtype).split(".")[1] != str(ours.dtype).split(".")[1]:
         return [("type", f"{where}: {theirs.dtype} there, {ours.dtype} here")]
-    if theirs.numel() and steps(theirs) != steps(ours):
+    if str(theirs.layout).split(".")[1] != str(ours.layout).split(".")[1]:
+        return [("structure", f"{where}: {theirs.layout} there, {ours.layout} here")]
+    if theirs.layout == torch.strided and theirs.numel() and steps(theirs) != steps(ours):
         found.append(("strides", f"{where}: sizes {tuple(theirs.shape)}, {theirs.stride()} there, {tuple(ours.stride())} here"))
     if theirs.requires_grad != ours.requires_grad:
         found.append(("requires_grad", f"{where}: {theirs.requires_grad} there, {ours.requires_grad} here"))

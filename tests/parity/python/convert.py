@@ -8,11 +8,12 @@ import flambeau
 
 DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
           torch.float16, torch.bfloat16, torch.float32, torch.float64]
+MAX_DIMS = 64
 NAMED = (torch.dtype, torch.memory_format, torch.layout)
 
 
 class Outside(Exception):
-    """A value that Flambeau does not have at all: a complex number, another layout, another device."""
+    """A value that these calls do not carry over: a complex number, another layout, another device, more dimensions than tensors have here."""
 
 
 def named(value):
@@ -32,8 +33,8 @@ def extent(tensor):
 
 def tensor_here(tensor):
     """A tensor of ours with the same elements, strides and `requires_grad`."""
-    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.dtype not in DTYPES:
-        raise Outside(f"{tensor.dtype} {tensor.layout} on {tensor.device}")
+    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.dtype not in DTYPES or tensor.dim() > MAX_DIMS:
+        raise Outside(f"{tensor.dtype} {tensor.layout} on {tensor.device} of {tensor.dim()} dimensions")
     plain = tensor.detach().resolve_neg()
     count, dtype = extent(plain), named(plain.dtype)
     with flambeau.no_grad():
@@ -48,7 +49,9 @@ def tensor_here(tensor):
 
 
 def tensor_there(tensor):
-    """A tensor of PyTorch with the same elements and strides."""
+    """A tensor of PyTorch with the same elements and strides; a sparse one as a dense one."""
+    if tensor.layout != flambeau.strided:
+        tensor = tensor.to_dense()
     dtype = getattr(torch, str(tensor.dtype).split(".")[1])
     memory = torch.empty(max(extent(tensor), 1), dtype=dtype)
     ctypes.memmove(memory.data_ptr(), tensor.data_ptr(), extent(tensor) * tensor.element_size())

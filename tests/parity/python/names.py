@@ -47,7 +47,9 @@ def method_of(name):
 
 def our_function(name):
     """The function of a dotted name; `__radd__` and its like are methods."""
-    return method_of(name) if name.startswith("__") else path(name, flambeau)
+    found = method_of(name) if name.startswith("__") else path(name, flambeau)
+    # `cdouble` is a method and the name of a dtype.
+    return method_of(name) if isinstance(found, flambeau.dtype) else found
 
 
 def is_ours(entry):

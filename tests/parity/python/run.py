@@ -28,7 +28,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 import cases
 import derived
 import names
-from convert import DTYPES, Outside
+from convert import DTYPES, Outside, tensors
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SECONDS = 300
@@ -79,12 +79,17 @@ def samples_of(entry, dtype, options, requires_grad=False, seed=0):
         return []
 
 
+def is_dense(sample):
+    """Whether the sample can have gaps in memory."""
+    return all(t.layout == torch.strided for t in tensors((sample.input, list(sample.args), sample.kwargs)))
+
+
 def forwards(entry, dtype, report, options):
     found, missing = names.variants(entry)
     has_values = not names.is_random(entry)
     word = str(dtype)[6:]
     samples = samples_of(entry, dtype, options)
-    with_gaps = [s.noncontiguous() for s in samples[::3]] if dtype in (torch.float32, torch.int64, torch.bool) else []
+    with_gaps = [s.noncontiguous() for s in samples[::3] if is_dense(s)] if dtype in (torch.float32, torch.int64, torch.bool) else []
     for variant, theirs, ours in found:
         some = samples + with_gaps if variant == "function" else samples[::3]
         for sample in some:
@@ -107,7 +112,7 @@ def backwards(entry, dtype, report, options):
     found, _ = names.variants(entry)
     twice = entry.supports_gradgrad and dtype == torch.float64
     samples = samples_of(entry, dtype, options, True)
-    for sample in samples + ([s.noncontiguous() for s in samples[::5]] if dtype == torch.float64 else []):
+    for sample in samples + ([s.noncontiguous() for s in samples[::5] if is_dense(s)] if dtype == torch.float64 else []):
         report.note("backward", str(dtype)[6:], cases.backward, cases.Case(sample), *found[0][1:], twice)
 
 
@@ -120,7 +125,7 @@ def further(entry, types, report, options):
         differentiable = has_values and entry.supports_autograd and dtype in entry.supported_backward_dtypes("cpu")
         backward = differentiable and dtype in (torch.float32, torch.float64)
         share = -(-left // (len(types) - number))
-        samples = lambda seed: samples_of(entry, dtype, options, backward, seed)
+        samples = lambda seed: filter(is_dense, samples_of(entry, dtype, options, backward, seed))
         for sample in derived.more(samples, found[0][1], entry.name, share // 2 + 1 if backward else share) if left > 0 else ():
             report.note("function", str(dtype)[6:], cases.forward, cases.Case(sample), *found[0][1:], has_values)
             report.count["derived"] += 1

@@ -91,7 +91,9 @@ pub fn eigh_backward(
     let inner = product(&transposed, grad_vectors)?;
     let diagonal = ops::diagonal(&inner, 0, -2, -1)?;
     ensure_phases_do_not_count(&diagonal, &inner, &phases_of_eigenvectors("linalg_eigh_backward"))?;
-    let inner = ops::div_tensor(&inner, &ones_on_diagonal(&differences)?)?;
+    // Vectors move within the unitary matrices, so that only the skew part counts, and the gradient is Hermitian.
+    let skew = ops::mul_scalar(&(&inner - &mh(&inner)?)?, Scalar::Float(0.5))?;
+    let inner = ops::div_tensor(&skew, &ones_on_diagonal(&differences)?)?;
     let inner = without_diagonal(&inner)?;
     let inner = match grad_values {
         Some(grad_values) => (inner + ops::diag_embed(grad_values, 0, -2, -1)?)?,

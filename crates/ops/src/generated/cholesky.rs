@@ -6,7 +6,7 @@
 
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
-use crate::structured::{copy_all_to_out, copy_to_out};
+use crate::structured::{convert_to_out, copy_all_to_out, copy_to_out};
 use crate::{Tensor, native};
 
 operator! {
@@ -113,7 +113,7 @@ operator! {
     CompositeImplicitAutograd => {
         native::with_linalg!("cholesky_solve.out", {
             let result = native::linalg::decompositions::cholesky::cholesky_solve(self_, input2, upper)?;
-            copy_to_out(&result, out)
+            convert_to_out(&result, out)
         })
     },
 }
@@ -133,7 +133,7 @@ operator! {
     CompositeImplicitAutograd => {
         native::with_linalg!("cholesky_inverse.out", {
             let result = native::linalg::decompositions::cholesky::cholesky_inverse(self_, upper)?;
-            copy_to_out(&result, out)
+            convert_to_out(&result, out)
         })
     },
 }

@@ -5,7 +5,7 @@
 #![cfg_attr(not(feature = "linalg"), allow(unused_imports, reason = "the kernels are left out"))]
 
 use crate::dispatch::operator;
-use crate::structured::copy_all_to_out;
+use crate::structured::convert_all_to_out;
 use crate::{Tensor, native};
 
 operator! {
@@ -27,7 +27,7 @@ operator! {
         native::with_linalg!("linalg_lstsq.out", {
             let (result0, result1, result2, result3) = native::linalg::decompositions::lstsq::linalg_lstsq(self_, b,
                 rcond, driver)?;
-            copy_all_to_out(&[(&result0, solution), (&result1, residuals), (&result2, rank), (&result3,
+            convert_all_to_out(&[(&result0, solution), (&result1, residuals), (&result2, rank), (&result3,
                 singular_values)])
         })
     },

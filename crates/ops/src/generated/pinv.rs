@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::pinv`.
 
 use crate::dispatch::operator;
-use crate::structured::copy_to_out;
+use crate::structured::convert_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Scalar;
 
@@ -22,7 +22,7 @@ operator! {
         hermitian: bool, out: &Tensor) -> (), by [self_, atol, rtol, out];
     CompositeExplicitAutograd => {
         let result = native::linalg::pinv::pinv_tensors(self_, atol, rtol, hermitian)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -41,7 +41,7 @@ operator! {
         out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::pinv::pinv_numbers(self_, atol, rtol, hermitian)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -58,7 +58,7 @@ operator! {
         linalg_pinv_out(self_: &Tensor, rcond: f64, hermitian: bool, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::pinv::pinv_rcond(self_, rcond, hermitian)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -76,7 +76,7 @@ operator! {
         rcond, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::pinv::pinv_rcond_tensor(self_, rcond, hermitian)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -102,7 +102,7 @@ operator! {
         hermitian: bool, out: &Tensor) -> (), by [input, atol, rtol, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::pinv::rank_tensors(input, atol, rtol, hermitian)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -121,7 +121,7 @@ operator! {
         out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::pinv::rank_numbers(self_, atol, rtol, hermitian)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -138,7 +138,7 @@ operator! {
         linalg_matrix_rank_out(self_: &Tensor, tol: f64, hermitian: bool, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::pinv::rank_tol(self_, tol, hermitian)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -156,7 +156,7 @@ operator! {
         by [input, tol, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::pinv::rank_tol_tensor(input, tol, hermitian)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -173,7 +173,7 @@ operator! {
         linalg_cond_out(self_: &Tensor, p: Option<Scalar>, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::pinv::linalg_cond(self_, p)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -190,6 +190,6 @@ operator! {
         linalg_cond_p_str_out(self_: &Tensor, p: &str, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::pinv::linalg_cond_named(self_, p)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }

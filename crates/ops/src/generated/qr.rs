@@ -6,7 +6,9 @@
 
 use crate::dispatch::operator;
 use crate::snapshot::Snapshot;
-use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
+use crate::structured::{
+    convert_all_to_out, convert_to_out, copy_all_to_out, copy_to_out, ensure_same_device,
+};
 use crate::{Tensor, native};
 
 operator! {
@@ -40,7 +42,7 @@ operator! {
                 return kernel(&self_.snapshot(), a, tau);
             }
             let (result0, result1) = native::linalg::decompositions::qr::geqrf(self_)?;
-            copy_all_to_out(&[(&result0, a), (&result1, tau)])
+            convert_all_to_out(&[(&result0, a), (&result1, tau)])
         })
     },
     Meta => {
@@ -49,7 +51,7 @@ operator! {
                 return kernel(&self_.snapshot(), a, tau);
             }
             let (result0, result1) = native::linalg::decompositions::qr::geqrf(self_)?;
-            copy_all_to_out(&[(&result0, a), (&result1, tau)])
+            convert_all_to_out(&[(&result0, a), (&result1, tau)])
         })
     },
 }
@@ -87,7 +89,7 @@ operator! {
                 return kernel(&input.snapshot(), &tau.snapshot(), out);
             }
             let result = native::linalg::decompositions::qr::linalg_householder_product(input, tau)?;
-            copy_to_out(&result, out)
+            convert_to_out(&result, out)
         })
     },
     Meta => {
@@ -97,7 +99,7 @@ operator! {
             }
             ensure_same_device("linalg_householder_product.out", &[input, tau, out])?;
             let result = native::linalg::decompositions::qr::linalg_householder_product(input, tau)?;
-            copy_to_out(&result, out)
+            convert_to_out(&result, out)
         })
     },
 }

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::tensorsolve`.
 
 use crate::dispatch::operator;
-use crate::structured::copy_to_out;
+use crate::structured::convert_to_out;
 use crate::{Tensor, native};
 
 operator! {
@@ -20,7 +20,7 @@ operator! {
         other, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::tensorsolve::linalg_tensorsolve(self_, other, dims)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }
 
@@ -37,6 +37,6 @@ operator! {
         linalg_tensorinv_out(self_: &Tensor, ind: i64, out: &Tensor) -> (), by [self_, out];
     CompositeImplicitAutograd => {
         let result = native::linalg::tensorsolve::linalg_tensorinv(self_, ind)?;
-        copy_to_out(&result, out)
+        convert_to_out(&result, out)
     },
 }

@@ -323,10 +323,19 @@ def stft(
     )  # fmt: skip
 
 
-def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+def lu(
+    A: Tensor, pivot: bool = True, get_infos: bool = False, *, out: tuple[Tensor, ...] | None = None
+) -> tuple[Tensor, ...]:
     """The packed factors and pivots of `linalg.lu_factor`; with `get_infos`, LAPACK's `info` too, instead of errors."""
     found = _flambeau._linalg.linalg_lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
-    return tuple(found) if get_infos else tuple(found)[:2]
+    results = found if get_infos else tuple(found)[:2]
+    if out is None:
+        return results
+    if len(out) != len(results):
+        raise TypeError(f"lu: expected tuple of {len(results)} elements as `out` but got {len(out)}")
+    for result, given in zip(results, out):
+        given.resize_as_(result).copy_(result)
+    return out
 
 
 def _orthonormal_range(a: Tensor, q: int, niter: int) -> Tensor:

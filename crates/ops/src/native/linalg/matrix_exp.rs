@@ -1,7 +1,7 @@
 //! The exponential of matrices, by scaling, a Padé approximant of degree 13, and squaring: Higham, "The scaling and squaring method for
 //! the matrix exponential revisited" (2005). Computed in f64.
 
-use super::matrices::{batch_sizes, ensure_float, new_columns, square_size, widest, with_sizes};
+use super::matrices::{batch_sizes, ensure_float, new, square_size, widest, with_sizes};
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, ops, scratch};
 use flambeau_core::{MemoryFormat, Result, Scalar};
@@ -31,9 +31,12 @@ const LARGEST_NORM: f64 = 5.371_920_351_148_152;
 pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
     const NAME: &str = "linalg.matrix_exp";
     square_size(NAME, "A", self_)?;
-    ensure_float(NAME, "A", self_)?;
+    // Half precision too: the computation is in f64.
+    if !self_.dtype().is_floating_point() {
+        ensure_float(NAME, "A", self_)?;
+    }
     if self_.numel() == 0 || !self_.device().is_cpu() {
-        return new_columns(NAME, self_, self_.sizes(), self_.dtype());
+        return new(NAME, self_, self_.sizes(), self_.dtype());
     }
     let a = ops::contiguous(
         &ops::to_dtype(self_, widest(self_.dtype()), false, false, None)?,
@@ -49,7 +52,7 @@ pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
         let goes_on = ops::gt_scalar(&column(&squarings, |s| s, &a)?, Scalar::Int(step as i64))?;
         power = ops::where_self(&goes_on, &square, &power)?;
     }
-    let made = new_columns(NAME, self_, self_.sizes(), self_.dtype())?;
+    let made = new(NAME, self_, self_.sizes(), self_.dtype())?;
     ops::copy_(&made, &power, false)?;
     Ok(made)
 }

@@ -12,7 +12,7 @@ use crate::native::shape::complex_views::view_as_real;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::{Float, Vector};
 use crate::{Tensor, ops};
-use flambeau_core::{Complex, Element, Result, Scalar, ensure};
+use flambeau_core::{Complex, Element, Result, Scalar, ScalarType, ensure};
 
 /// Builds the iterator of an operator whose results are real, such as `abs`.
 pub(super) fn build_real_op<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
@@ -116,9 +116,9 @@ fn check_parts(name: &str, parts: [(&str, &Tensor); 2]) -> Result<()> {
     let [(_, first), _] = parts;
     for (argument, part) in parts {
         ensure!(
-            matches!(part.dtype(), f32::SCALAR_TYPE | f64::SCALAR_TYPE),
+            matches!(part.dtype(), ScalarType::F16 | f32::SCALAR_TYPE | f64::SCALAR_TYPE),
             Dtype(name, argument),
-            "Expected both inputs to be Float or Double tensors but got {}",
+            "Expected both inputs to be Half, Float or Double tensors but got {}",
             part.dtype()
         );
         ensure!(
@@ -134,8 +134,9 @@ fn check_parts(name: &str, parts: [(&str, &Tensor); 2]) -> Result<()> {
 
 fn from_parts(name: &str, re: &Tensor, im: &Tensor) -> Result<Tensor> {
     let sizes = flambeau_core::shape::broadcast(re.sizes(), im.sizes()).map_err(|e| e.in_operator(name))?;
-    let made =
-        ops::empty_memory_format(&sizes, Some(re.dtype().to_complex()), None, Some(re.device()), None, None)?;
+    // Elsewhere half precision becomes complex64, which has more operators.
+    let dtype = if re.dtype() == ScalarType::F16 { ScalarType::Complex32 } else { re.dtype().to_complex() };
+    let made = ops::empty_memory_format(&sizes, Some(dtype), None, Some(re.device()), None, None)?;
     let parts = view_as_real(&made)?;
     for (index, part) in [re, im].into_iter().enumerate() {
         ops::copy_(&ops::select_int(&parts, -1, index as i64)?, part, false)?;

@@ -139,12 +139,14 @@ def argmin(
 
 def cumsum(input: Tensor, dim: int, *, dtype: flambeau.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The sums of the selected elements up to each one."""
-    return _filled(_typed(input, dtype), mask, 0).cumsum(dim)
+    summed = _filled(_typed(input, dtype), mask, 0)
+    return summed.cumsum(dim, dtype=summed.dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: flambeau.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The products of the selected elements up to each one."""
-    return _filled(_typed(input, dtype), mask, 1).cumprod(dim)
+    multiplied = _filled(_typed(input, dtype), mask, 1)
+    return multiplied.cumprod(dim, dtype=multiplied.dtype)
 
 
 def softmax(input: Tensor, dim: int, *, dtype: flambeau.dtype | None = None, mask: Tensor | None = None) -> Tensor:
@@ -163,10 +165,13 @@ def softmin(input: Tensor, dim: int, *, dtype: flambeau.dtype | None = None, mas
 
 
 def logsumexp(
-    input: Tensor, dim: Dims, *, keepdim: bool = False, dtype: flambeau.dtype | None = None, mask: Tensor | None = None
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: flambeau.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """The logarithm of the sum of the exponentials of the selected elements."""
-    return flambeau.logsumexp(_filled(_typed(input, dtype), mask, -math.inf), _dims(input, dim), keepdim)
+    values = _typed(input, dtype)
+    if not (values.dtype.is_floating_point or values.dtype.is_complex):
+        values = values.to(flambeau.get_default_dtype())
+    return flambeau.logsumexp(_filled(values, mask, -math.inf), _dims(input, dim), keepdim)
 
 
 def logaddexp(

@@ -68,8 +68,8 @@ pub fn linalg_lstsq(
     };
     let rank = if driver == Driver::Gels { empty(&a, ScalarType::I64)? } else { rank };
     let full_rank = driver == Driver::Gels || is_full(&rank, columns)?;
-    let residuals =
-        if rows > columns && full_rank { squares(&a, &x, &right)? } else { empty(&a, a.dtype().to_real())? };
+    let has_residuals = rows > columns && full_rank && driver != Driver::Gelsy;
+    let residuals = if has_residuals { squares(&a, &x, &right)? } else { empty(&a, a.dtype().to_real())? };
     let x = if vector { ops::squeeze_dim(&x, -1)? } else { x };
     // Row-major also where a dimension has one element: the strides depend on sizes alone.
     let x = ops::clone(&x, Some(MemoryFormat::Contiguous))?;

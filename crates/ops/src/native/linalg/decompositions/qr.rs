@@ -34,11 +34,6 @@ fn check_reflectors(name: &str, input: &Tensor, tau: &Tensor) -> Result<[i64; 3]
     let [rows, columns] = matrix_sizes(name, "input", input)?;
     ensure_float(name, "input", input)?;
     ensure_alike(name, input, "tau", tau)?;
-    ensure!(
-        rows >= columns,
-        Shape(name, "input"),
-        "input.shape[-2] must be greater than or equal to input.shape[-1]"
-    );
     let count = tau.sizes().last().copied().unwrap_or(0);
     ensure!(
         tau.dim() + 1 == input.dim() && tau.sizes()[..tau.dim() - 1] == *batch_sizes(input),
@@ -49,9 +44,10 @@ fn check_reflectors(name: &str, input: &Tensor, tau: &Tensor) -> Result<[i64; 3]
         input.sizes()
     );
     ensure!(
-        columns >= count,
+        columns >= count && rows >= count,
         Shape(name, "tau"),
-        "input.shape[-1] must be greater than or equal to tau.shape[-1]"
+        "the two last sizes of input must be greater than or equal to tau.shape[-1], but got {:?} and {count}",
+        input.sizes()
     );
     Ok([rows, columns, count])
 }
@@ -60,6 +56,11 @@ fn check_reflectors(name: &str, input: &Tensor, tau: &Tensor) -> Result<[i64; 3]
 pub fn linalg_householder_product(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
     const NAME: &str = "linalg.householder_product";
     let [rows, columns, _] = check_reflectors(NAME, input, tau)?;
+    ensure!(
+        rows >= columns,
+        Shape(NAME, "input"),
+        "input.shape[-2] must be greater than or equal to input.shape[-1]"
+    );
     let q = columns_of(NAME, input)?;
     form_product(NAME, &q, [rows as usize, columns as usize], &dense(tau)?)?;
     Ok(q)

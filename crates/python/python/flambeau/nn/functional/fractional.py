@@ -54,8 +54,8 @@ def _pooled(input: Tensor, kernel_size: Sizes, output_size: Sizes | None, output
         shape = [1] * (2 * dims)
         shape[axis], shape[dims + axis] = counts[axis], widths[axis]
         flat = flat * sizes[axis] + parts.reshape(*x.shape[:2], *shape)
-    indices = flat.reshape(*x.shape[:2], *counts, -1)
-    rows = x.reshape(*x.shape[:2], -1).gather(2, indices.reshape(*x.shape[:2], -1)).reshape(indices.shape)
+    indices = flat.flatten(2 + dims)
+    rows = x.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
     values, at = rows.max(-1)
     found = indices.gather(-1, at.unsqueeze(-1)).squeeze(-1)
     return (values.squeeze(0), found.squeeze(0)) if is_single else (values, found)
