@@ -12,7 +12,7 @@ impl ProcessGroup {
     /// Replaces the tensor of every rank by the reduction of all.
     ///
     /// # Errors
-    /// `Dtype` for a dtype that the operation does not have, `Device` for tensors that are not on the host.
+    /// `Dtype` for a dtype that the operation does not have, `Device` for tensors without elements.
     pub fn all_reduce(&self, tensor: &Tensor, op: ReduceOp) -> Result<Work> {
         bytes::check("all_reduce", "tensor", tensor)?;
         op.check("all_reduce", tensor.dtype())?;
@@ -39,7 +39,7 @@ impl ProcessGroup {
     /// Replaces the tensor of every rank by that of rank `src`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a rank out of range, `Device` for tensors that are not on the host.
+    /// `InvalidArgument` for a rank out of range, `Device` for tensors without elements.
     pub fn broadcast(&self, tensor: &Tensor, src: usize) -> Result<Work> {
         bytes::check("broadcast", "tensor", tensor)?;
         self.check_rank("broadcast", "src", src)?;
