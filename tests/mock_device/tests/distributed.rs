@@ -50,7 +50,8 @@ fn collectives(group: &ProcessGroup, count: usize, kind: (ScalarType, Device)) -
     let (rank, size) = (group.rank(), group.size());
     let own = |seed: usize| values(10 * rank + seed, count, kind);
     let zeros = || Tensor::zeros(&[count as i64], kind);
-    let list = |make: &dyn Fn(usize) -> Result<Tensor>, count| (0..count).map(make).collect::<Result<Vec<_>>>();
+    let list =
+        |make: &dyn Fn(usize) -> Result<Tensor>, count| (0..count).map(make).collect::<Result<Vec<_>>>();
     let on_root = |root: usize| if rank == root { size } else { 0 };
     let [sum, average, reduced, broadcast] = [own(0)?, own(1)?, own(2)?, own(3)?];
     let [scattered, part] = [zeros()?, zeros()?];
