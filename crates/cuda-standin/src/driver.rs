@@ -3,6 +3,8 @@
 
 mod blas;
 mod host;
+#[cfg(target_os = "linux")]
+mod nccl;
 #[cfg(test)]
 mod tests;
 

@@ -9,13 +9,16 @@
 //! | `instruction`, `rounding` | the instructions; floating point formats and rounding |
 //! | `exec` | blocks, warps and lanes, and what each family of instructions computes |
 //! | `memory`, `fault` | allocations of a device, and what a kernel does wrong |
-//! | `state`, `driver` | contexts, streams and events; the C functions, of cuBLAS too |
+//! | `state`, `driver` | contexts, streams and events; the C functions, of cuBLAS and NCCL too |
+//! | `link` | connections between processes, by which NCCL's functions move bytes |
 //! | `product` | products of matrices as cuBLAS computes them |
 
 mod driver;
 mod exec;
 mod fault;
 mod instruction;
+#[cfg(target_os = "linux")]
+mod link;
 mod memory;
 mod product;
 mod ptx;

@@ -6,6 +6,8 @@
 use crate::exec::{self, Environment, Launch, RegisterFile};
 use crate::fault::{Fault, Status};
 use crate::instruction::Program;
+#[cfg(target_os = "linux")]
+use crate::link::{Link, Part};
 use crate::memory::Memory;
 use crate::product::Product;
 use crate::ptx;
@@ -123,6 +125,18 @@ pub(crate) enum Work {
         address: u64,
     },
     Product(Box<Product>),
+    /// Messages to other processes.
+    #[cfg(target_os = "linux")]
+    Send {
+        link: Arc<Link>,
+        parts: Vec<Part>,
+    },
+    /// Messages of other processes, for which the device waits.
+    #[cfg(target_os = "linux")]
+    Receive {
+        link: Arc<Link>,
+        parts: Vec<Part>,
+    },
     Record {
         event: Handle,
         ticket: u64,
@@ -385,15 +399,29 @@ impl State {
 
     /// Does one piece of work of a stream, so that a program that polls proceeds.
     pub(crate) fn poll(&mut self, stream: Handle) -> Answer<()> {
-        let next = self.needed(Goal::Stream(stream));
-        next.map_or(Ok(()), |stream| self.run_front(stream))
+        self.poll_goal(Goal::Stream(stream))
+    }
+
+    fn poll_goal(&mut self, goal: Goal) -> Answer<()> {
+        match self.needed(goal) {
+            Some(stream) if !self.waits_for_others(stream) => self.run_front(stream),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the first work of a stream waits for another process.
+    fn waits_for_others(&self, stream: Handle) -> bool {
+        match self.streams.get(&stream).and_then(|stream| stream.queue.front()) {
+            #[cfg(target_os = "linux")]
+            Some(Work::Receive { link, parts }) => !link.is_ready(parts),
+            _ => false,
+        }
     }
 
     /// As [`poll`](Self::poll), towards an event.
     pub(crate) fn poll_event(&mut self, event: Handle) -> Answer<()> {
         let ticket = self.event(event)?.recorded;
-        let next = self.needed(Goal::Event(event, ticket));
-        next.map_or(Ok(()), |stream| self.run_front(stream))
+        self.poll_goal(Goal::Event(event, ticket))
     }
 
     fn is_blocked(&self, stream: &Stream) -> Option<(Handle, u64)> {
@@ -434,8 +462,10 @@ impl State {
         while let Some(needed) = self.needed(goal) {
             let mut next = needed;
             if self.order.is_drawn {
-                let can_run = |(_, stream): &(&Handle, &Stream)| {
-                    !stream.queue.is_empty() && self.is_blocked(stream).is_none()
+                let can_run = |(handle, stream): &(&Handle, &Stream)| {
+                    !stream.queue.is_empty()
+                        && self.is_blocked(stream).is_none()
+                        && !self.waits_for_others(**handle)
                 };
                 let ready: Vec<Handle> =
                     self.streams.iter().filter(can_run).map(|(handle, _)| *handle).collect();
@@ -501,10 +531,35 @@ impl State {
             }
             Work::Free { address } => memory.free(address)?,
             Work::Product(product) => product.run(memory)?,
+            #[cfg(target_os = "linux")]
+            Work::Send { link, parts } => {
+                for Part { peer, address, bytes } in parts {
+                    link.send(peer, memory.bytes(address, bytes)?.to_vec());
+                }
+            }
+            #[cfg(target_os = "linux")]
+            Work::Receive { link, parts } => {
+                for Part { peer, address, bytes } in parts {
+                    // After an abort, and where the rank has ended, the memory stays as it is.
+                    let Some(message) = link.receive(peer) else { return Ok(()) };
+                    receive(memory.bytes_mut(address, bytes)?, &message, peer)?;
+                }
+            }
             Work::Copy { .. } | Work::Record { .. } | Work::Wait { .. } => {}
         }
         Ok(())
     }
+}
+
+/// Stores a message, which has to have the length that its receiver gave.
+#[cfg(target_os = "linux")]
+fn receive(to: &mut [u8], message: &[u8], peer: usize) -> Result<(), Fault> {
+    if to.len() != message.len() {
+        let text = format!("NCCL: expected {} bytes but rank {peer} sent {}", to.len(), message.len());
+        return Err(Fault::new(Status::ERROR_ILLEGAL_ADDRESS, text));
+    }
+    to.copy_from_slice(message);
+    Ok(())
 }
 
 /// Tells the developer what went wrong, and gives the status for the program.

@@ -44,6 +44,7 @@ pub use hooks::{
     DeviceProperties, current_device, device_count, empty_cache, is_available, memory_stats, properties,
     reset_peak_memory_stats, set_current_device, synchronize,
 };
+pub use library::python_packages;
 pub use math::{Math, math, set_math};
 pub use pinned::{is_pinned, pin_memory};
 pub use programs::compiled_programs;

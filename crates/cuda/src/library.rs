@@ -158,8 +158,8 @@ fn roots(variables: &[&str]) -> Vec<PathBuf> {
     roots.flat_map(|root| [root.join("lib64"), root.join("lib"), root]).collect()
 }
 
-/// The folders of Python's packages in the environment that is active.
-fn python_packages() -> Vec<PathBuf> {
+/// The folders of Python's packages in the environment that is active: those of NVIDIA's libraries are below `nvidia`.
+pub fn python_packages() -> Vec<PathBuf> {
     let Some(root) = std::env::var_os("VIRTUAL_ENV").or_else(|| std::env::var_os("CONDA_PREFIX")) else {
         return Vec::new();
     };

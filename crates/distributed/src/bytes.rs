@@ -1,9 +1,9 @@
-//! Elements of tensors as bytes, under guards.
+//! Elements of tensors as bytes, under guards. Those of tensors on a device are copied to the host, and back.
 
 use flambeau_core::{Device, Layout, Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
 
-/// Refuses tensors whose elements are not on the host in rows.
+/// Refuses tensors whose elements are not in rows, or that have none.
 pub(crate) fn check(operation: &str, argument: &str, tensor: &Tensor) -> Result<()> {
     ensure!(
         tensor.layout() == Layout::Strided,
@@ -12,10 +12,9 @@ pub(crate) fn check(operation: &str, argument: &str, tensor: &Tensor) -> Result<
         tensor.layout()
     );
     ensure!(
-        tensor.device().is_cpu(),
+        !tensor.device().is_meta(),
         Device(operation, argument),
-        "expected a tensor on the {} but got one on {}",
-        Device::CPU,
+        "expected a tensor with elements but got one on {}",
         tensor.device()
     );
     Ok(())
@@ -26,9 +25,14 @@ fn as_bytes(tensor: &Tensor) -> Result<Tensor> {
     tensor.detach()?.view(&[tensor.numel()])?.view_dtype(ScalarType::U8)
 }
 
-/// The elements in logical order: the tensor itself where it is contiguous, else a copy.
+/// Whether [`dense`] is the tensor itself.
+fn is_dense(tensor: &Tensor) -> bool {
+    tensor.device().is_cpu() && tensor.is_contiguous()
+}
+
+/// The elements on the host in logical order: the tensor itself where they are there, else a copy.
 fn dense(tensor: &Tensor) -> Result<Tensor> {
-    tensor.detach()?.contiguous()
+    tensor.detach()?.to(Device::CPU)?.contiguous()
 }
 
 /// Calls `read` with the elements in logical order. They are guarded meanwhile.
@@ -44,7 +48,7 @@ pub(crate) fn with_bytes<R>(tensor: &Tensor, read: impl FnOnce(&[u8]) -> Result<
 }
 
 /// Calls `write` with the elements in logical order, which it may change. The guard is exclusive meanwhile, so other threads that read
-/// the tensor wait. A tensor with gaps is copied, and overwritten afterwards.
+/// the tensor wait. A tensor with gaps, or on a device, is copied, and overwritten afterwards.
 pub(crate) fn with_bytes_mut<R>(tensor: &Tensor, write: impl FnOnce(&mut [u8]) -> Result<R>) -> Result<R> {
     if tensor.numel() == 0 {
         return write(&mut []);
@@ -56,7 +60,7 @@ pub(crate) fn with_bytes_mut<R>(tensor: &Tensor, write: impl FnOnce(&mut [u8]) -
         None => bail!(Internal, "the elements of a contiguous tensor have gaps"),
     };
     drop(accessor);
-    if !tensor.is_contiguous() {
+    if !is_dense(tensor) {
         tensor.detach()?.copy_(&dense)?;
     }
     Ok(result)

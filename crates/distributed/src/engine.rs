@@ -1,18 +1,22 @@
 //! Engines: what moves messages between the ranks of a job. They are chosen by name, and other crates can register theirs.
 //!
-//! An engine moves bytes, and the collectives are made of messages above it. So every engine gives the same bits and the same errors, and
-//! an engine is small. (PyTorch's backends implement the collectives themselves, each with sums of its own.)
+//! An engine moves bytes, or tensors from device to device, and the collectives are made of messages above it. So every engine gives the
+//! same bits and the same errors, and an engine is small. (PyTorch's backends implement the collectives themselves, each with sums of its own.)
 
 mod connect;
 mod fault_injection;
 mod mpi;
+#[cfg(feature = "cuda")]
+mod nccl;
 mod stream;
 mod tcp;
 
-pub use crate::transport::{Engine, Inbox, SendHook};
+pub use crate::transport::{Communicator, Engine, Inbox, Members, Message, SendHook};
 pub(crate) use fault_injection::FaultInjection;
 pub use mpi::is_available as is_mpi_available;
 pub(crate) use mpi::{NAME as MPI, World};
+#[cfg(feature = "cuda")]
+pub use nccl::is_available as is_nccl_available;
 
 use crate::store::Store;
 use flambeau_core::{Result, bail, ensure};
@@ -40,7 +44,12 @@ pub struct Setup<'a> {
 pub type Connect = fn(&Setup<'_>) -> Result<Box<dyn Engine>>;
 
 /// The engines of this crate.
-const OWN: [(&str, Connect); 2] = [("tcp", tcp::connect), ("mpi", mpi::connect)];
+const OWN: &[(&str, Connect)] = &[
+    ("tcp", tcp::connect),
+    (mpi::NAME, mpi::connect),
+    #[cfg(feature = "cuda")]
+    (nccl::NAME, nccl::connect),
+];
 
 static OTHERS: Mutex<Vec<(String, Connect)>> = Mutex::new(Vec::new());
 

@@ -34,6 +34,7 @@ impl Collective {
         let group = &self.group;
         let input = input.detach()?.contiguous()?;
         let copy = || ops::clone(&input, None);
+        let kind = (input.dtype(), input.device());
         match self.kind {
             Kind::AllReduce => {
                 let result = copy()?;
@@ -42,12 +43,12 @@ impl Collective {
             }
             Kind::AllGather => {
                 let sizes: Vec<i64> = [group.size() as i64].iter().chain(input.sizes()).copied().collect();
-                let result = Tensor::empty(&sizes, input.dtype())?;
+                let result = Tensor::empty(&sizes, kind)?;
                 group.all_gather_into_tensor(&result, &input)?.wait()?;
                 Ok(result)
             }
             Kind::ReduceScatter => {
-                let result = Tensor::empty(&input.sizes()[1..], input.dtype())?;
+                let result = Tensor::empty(&input.sizes()[1..], kind)?;
                 group.reduce_scatter_tensor(&result, &input, ReduceOp::Sum)?.wait()?;
                 Ok(result)
             }
@@ -59,7 +60,7 @@ impl Collective {
             Kind::Reduce(root) => {
                 let result = copy()?;
                 group.reduce(&result, root, ReduceOp::Sum)?.wait()?;
-                if group.rank() == root { Ok(result) } else { Tensor::zeros(input.sizes(), input.dtype()) }
+                if group.rank() == root { Ok(result) } else { Tensor::zeros(input.sizes(), kind) }
             }
         }
     }

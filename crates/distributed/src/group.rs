@@ -5,6 +5,7 @@ mod call;
 mod collectives;
 mod interface;
 mod messages;
+mod on_device;
 mod queue;
 
 use crate::bytes;
@@ -12,11 +13,12 @@ use crate::engine::{self, FaultInjection, SendHook, Setup};
 use crate::rendezvous::Environment;
 use crate::simulate::Network;
 use crate::store::{HashStore, PrefixStore, Store};
-use crate::transport::{Signature, Transport};
+use crate::transport::{Communicator, Signature, Transport};
 use crate::work::Work;
 use call::Call;
-use flambeau_core::{Error, ErrorKind, Result, ScalarType, bail, ensure};
+use flambeau_core::{Device, Error, ErrorKind, Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
+use parking_lot::Mutex;
 use queue::Queue;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -30,7 +32,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// How a group is made.
 #[derive(Clone)]
 pub struct ProcessGroupOptions {
-    /// The name of the engine that moves messages: `tcp`, `mpi`, or one that [`register_engine`](crate::engine::register_engine) has added.
+    /// The name of the engine that moves messages: `tcp`, `mpi`, `nccl` (with the feature `cuda`), or one that [`register_engine`](crate::engine::register_engine) has added.
     pub engine: String,
     /// How long a call may take, from the time when the calls before it have ended.
     pub timeout: Duration,
@@ -97,6 +99,21 @@ struct Core {
     /// Which processes the group has, by their numbers in the whole job.
     ranks: Vec<usize>,
     options: ProcessGroupOptions,
+    /// What moves tensors of a device, from the first collective of such tensors on.
+    communicator: Mutex<Option<(Device, Box<dyn Communicator>)>>,
+}
+
+/// What the tensors of a call have in common.
+struct Kind {
+    dtype: ScalarType,
+    sizes: Vec<i64>,
+    device: Device,
+}
+
+impl Kind {
+    fn of(tensor: &Tensor) -> Self {
+        Kind { dtype: tensor.dtype(), sizes: tensor.sizes().to_vec(), device: tensor.device() }
+    }
 }
 
 impl Core {
@@ -139,7 +156,14 @@ impl ProcessGroup {
         };
         let transport = Transport::new(store, rank, size, connect)?;
         let id = transport.next_group();
-        Self::of(Core { transport, id, rank, ranks: (0..size).collect(), options })
+        Self::of(Core {
+            transport,
+            id,
+            rank,
+            ranks: (0..size).collect(),
+            options,
+            communicator: Mutex::default(),
+        })
     }
 
     /// The group of all processes that a launcher started, by the variables of [`Environment`]. With the engine `mpi` the library of MPI
@@ -222,8 +246,9 @@ impl ProcessGroup {
         let Some(rank) = members.iter().position(|member| *member == core.transport.rank) else {
             return Ok(None);
         };
-        let options = core.options.clone();
-        Self::of(Core { transport: core.transport.clone(), id, rank, ranks: members, options }).map(Some)
+        let (transport, options) = (core.transport.clone(), core.options.clone());
+        let communicator = Mutex::default();
+        Self::of(Core { transport, id, rank, ranks: members, options, communicator }).map(Some)
     }
 
     /// Compares the ranks of a new group with those that the other processes gave.
@@ -294,19 +319,26 @@ impl ProcessGroup {
     fn start(
         &self,
         operation: &str,
-        (dtype, sizes): (ScalarType, Vec<i64>),
-        detail: String,
+        kind: Kind,
+        mut detail: String,
         body: impl FnOnce(&Call<'_>) -> Result<()> + Send + 'static,
     ) -> Result<Work> {
         let core = &self.0.core;
         core.ensure_whole(operation)?;
         let operation = operation.to_owned();
+        let Kind { dtype, sizes, device } = kind;
+        let on_device = core.transport.moves(device).then_some(device);
+        if on_device.is_some() {
+            // A rank with tensors elsewhere makes another call.
+            let separator = if detail.is_empty() { "" } else { ", " };
+            detail = format!("{detail}{separator}on {}", device.device_type().name());
+        }
         self.0.collectives.push(move |sequence| {
             let signature = Signature { group: core.id, sequence, operation, dtype, sizes, detail };
             let work = Work::new(signature.to_string());
             let done = work.clone();
             let job = move |core: &Core| {
-                let call = Call::new(core, signature);
+                let call = Call::new(core, signature, on_device);
                 let outcome = call.run(body);
                 if let Err(e) = &outcome {
                     core.fail(e);
@@ -346,6 +378,7 @@ impl ProcessGroup {
                 tensor.dtype(),
                 tensor.sizes()
             );
+            check_device(operation, argument, tensor, one.device())?;
         }
         Ok(())
     }
@@ -386,6 +419,16 @@ impl ProcessGroup {
         let whole = flat(whole)?;
         (0..size).map(|rank| whole.narrow(0, rank * count, count)).collect()
     }
+}
+
+fn check_device(operation: &str, argument: &str, tensor: &Tensor, device: Device) -> Result<()> {
+    ensure!(
+        tensor.device() == device,
+        Device(operation, argument),
+        "expected tensors on one device but got {device} and {}",
+        tensor.device()
+    );
+    Ok(())
 }
 
 /// All elements in one dimension, without history.

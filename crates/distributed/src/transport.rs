@@ -1,15 +1,17 @@
 //! The messages of a process: what its calls send by an engine, and what has arrived and waits for a call.
 
+mod communicator;
 mod frame;
 mod inbox;
 mod mailbox;
 
+pub use communicator::{Communicator, Members, Message};
 pub(crate) use frame::{Channel, Frame, Signature};
 pub use inbox::Inbox;
 pub(crate) use mailbox::{Mailbox, Receive};
 
 use crate::store::Store;
-use flambeau_core::{Result, ensure};
+use flambeau_core::{Device, Result, bail, ensure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -33,6 +35,20 @@ pub trait Engine: Send + Sync {
 
     /// Sends a message without a payload if that takes no longer than `patience`; it is a report to a rank that may have ended.
     fn try_send(&self, to: usize, header: &[u8], patience: Duration);
+
+    /// Whether it moves tensors of such a device from device to device. Those of others go through memory of the host.
+    fn moves(&self, device: Device) -> bool {
+        let _ = device;
+        false
+    }
+
+    /// Joins the ranks of a group, all of which call this, to move tensors between their devices.
+    ///
+    /// # Errors
+    /// `NotImplemented` for an engine that [`moves`](Self::moves) no such tensors, and what a library reports.
+    fn communicator(&self, members: &Members<'_>) -> Result<Box<dyn Communicator>> {
+        bail!(NotImplemented, "the engine {} moves no tensors of {}", self.name(), members.device)
+    }
 }
 
 /// Is called before each message with its number, the rank that it is for, and the length of its payload.
@@ -78,6 +94,19 @@ impl Transport {
     /// The name of the engine.
     pub(crate) fn engine(&self) -> &str {
         self.engine.name()
+    }
+
+    /// Whether the engine moves tensors of such a device from device to device.
+    pub(crate) fn moves(&self, device: Device) -> bool {
+        self.engine.moves(device)
+    }
+
+    /// Joins the ranks of a group.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn communicator(&self, members: &Members<'_>) -> Result<Box<dyn Communicator>> {
+        self.engine.communicator(members)
     }
 
     /// Sends a message. It waits while the connection takes no bytes, at most for `timeout`.

@@ -2,7 +2,7 @@
 
 use crate::group::ProcessGroup;
 use flambeau_autograd::Autograd;
-use flambeau_core::{Result, bail, ensure};
+use flambeau_core::{Device, Result, bail, ensure};
 use flambeau_nn::StateDict;
 use flambeau_nn::optim::Optimizer;
 use flambeau_ops::Tensor;
@@ -71,7 +71,7 @@ impl<O: Optimizer> ZeroRedundancyOptimizer<O> {
         (0..self.params.len()).filter(|i| self.owners[*i] == self.group.rank()).collect()
     }
 
-    /// The state of all ranks, as the optimizer without sharding has it. All ranks call this.
+    /// The state of all ranks, as the optimizer without sharding has it, on the host. All ranks call this.
     ///
     /// # Errors
     /// Those of [`ProcessGroup::broadcast`].
@@ -89,7 +89,7 @@ impl<O: Optimizer> ZeroRedundancyOptimizer<O> {
                 if rank == self.group.rank()
                     && let Some(mine) = own.get(&key)
                 {
-                    value = mine.contiguous()?;
+                    value = mine.to(Device::CPU)?.contiguous()?;
                 }
                 self.group.broadcast(&value, rank)?.wait()?;
                 all.insert(key, value);

@@ -475,11 +475,18 @@ fn _is_mpi_available(py: Python<'_>) -> bool {
     py.detach(flambeau_distributed::engine::is_mpi_available)
 }
 
+/// Whether there is a library of NCCL.
+#[pyfunction]
+fn _is_nccl_available(py: Python<'_>) -> bool {
+    py.detach(flambeau_distributed::engine::is_nccl_available)
+}
+
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyStore>()?;
     module.add_class::<PyWork>()?;
     module.add_class::<PyProcessGroup>()?;
     module.add_function(wrap_pyfunction!(_is_mpi_available, module)?)?;
+    module.add_function(wrap_pyfunction!(_is_nccl_available, module)?)?;
     reducer::install(module)?;
     checkpoint::install(module)
 }

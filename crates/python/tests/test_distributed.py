@@ -375,8 +375,17 @@ def test_a_program_alone_and_arguments(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(RuntimeError, match="RANK or OMPI_COMM_WORLD_RANK"):
         dist.init_process_group()
-    with pytest.raises(ValueError, match="nccl"):
-        dist.init_process_group("nccl")
+    with pytest.raises(ValueError, match="expected a backend of .*nccl.* but got 'ucc'"):
+        dist.init_process_group("ucc")
+    monkeypatch.setenv("FLAMBEAU_NCCL_LIBRARY", "/nowhere/libnccl.so.2")
+    with pytest.raises(dist.DistBackendError, match="expected the library of NCCL.*/nowhere/libnccl.so.2"):
+        dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    assert not dist.is_nccl_available() and dist.is_backend_available("nccl")
+    dist.init_process_group("cpu:gloo,cuda:nccl", store=dist.HashStore(), rank=0, world_size=1)
+    assert dist.get_backend() == "gloo"
+    dist.destroy_process_group()
+    with pytest.raises(ValueError, match="device_ids of one device, on which the module is, but got .0. and a module on .'cpu'"):
+        flambeau.nn.parallel.DistributedDataParallel(flambeau.nn.Linear(1, 1), device_ids=[0])
     with pytest.raises(ValueError, match="not been initialized"):
         dist.get_rank()
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

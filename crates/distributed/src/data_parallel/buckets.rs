@@ -2,7 +2,7 @@
 
 use super::DataParallelOptions;
 use super::comm_hook::Pending;
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::{Device, Result, ScalarType};
 use flambeau_ops::Tensor;
 
 /// Gradients that are sent together.
@@ -20,9 +20,9 @@ pub(super) struct Bucket {
 
 impl Bucket {
     fn new(params: Vec<usize>, all: &[Tensor]) -> Result<Self> {
-        let dtype = params.first().map_or(ScalarType::F32, |first| all[*first].dtype());
+        let kind = params.first().map_or((ScalarType::F32, Device::CPU), |first| kind(&all[*first]));
         let total = params.iter().map(|param| all[*param].numel()).sum();
-        let flat = Tensor::zeros(&[total], dtype)?;
+        let flat = Tensor::zeros(&[total], kind)?;
         let (mut views, mut start) = (Vec::new(), 0);
         for param in &params {
             let (count, sizes) = (all[*param].numel(), all[*param].sizes());
@@ -38,15 +38,20 @@ impl Bucket {
     }
 }
 
+/// What the parameters of a bucket have in common.
+fn kind(param: &Tensor) -> (ScalarType, Device) {
+    (param.dtype(), param.device())
+}
+
 /// The numbers of the parameters of each bucket, in the reverse of their order, which is about that of the backward pass. A bucket has one
-/// dtype.
+/// dtype, and is on one device.
 pub(super) fn lists(params: &[Tensor], options: &DataParallelOptions) -> Vec<Vec<usize>> {
     let mut lists: Vec<Vec<usize>> = Vec::new();
     let mut bytes = 0;
     for i in (0..params.len()).rev() {
         let limit = if lists.len() <= 1 { options.first_bucket_bytes } else { options.bucket_bytes };
         let fits = |list: &&mut Vec<usize>| {
-            bytes + params[i].nbytes() <= limit && params[list[0]].dtype() == params[i].dtype()
+            bytes + params[i].nbytes() <= limit && kind(&params[list[0]]) == kind(&params[i])
         };
         match lists.last_mut().filter(fits) {
             Some(list) => list.push(i),

@@ -49,8 +49,8 @@ impl Reducer {
     /// Averages the gradients of these parameters; all ranks give the same ones in the same order.
     ///
     /// # Errors
-    /// `InvalidArgument` without parameters, `Autograd` for tensors that are no leaves or require no gradient, `Device` for tensors that
-    /// are not on the host.
+    /// `InvalidArgument` without parameters, `Autograd` for tensors that are no leaves or require no gradient, `Device` for tensors
+    /// without elements.
     pub fn new(params: &[Tensor], group: ProcessGroup, options: DataParallelOptions) -> Result<Self> {
         ensure!(
             !params.is_empty(),

@@ -1,8 +1,8 @@
 //! Fault injection: messages of another engine are delayed as by a slower network, and a function of the program is called before each.
 
 use crate::simulate::Network;
-use crate::transport::{Engine, SendHook};
-use flambeau_core::Result;
+use crate::transport::{Communicator, Engine, Members, SendHook};
+use flambeau_core::{Device, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -47,5 +47,13 @@ impl Engine for FaultInjection {
 
     fn try_send(&self, to: usize, header: &[u8], patience: Duration) {
         self.inner.try_send(to, header, patience);
+    }
+
+    fn moves(&self, device: Device) -> bool {
+        self.inner.moves(device)
+    }
+
+    fn communicator(&self, members: &Members<'_>) -> Result<Box<dyn Communicator>> {
+        self.inner.communicator(members)
     }
 }

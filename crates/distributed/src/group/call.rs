@@ -3,13 +3,14 @@
 use super::Core;
 use crate::bytes::{copied, elements, with_bytes};
 use crate::reduce::{ReduceOp, slices};
-use crate::transport::{Channel, Frame, Signature};
-use flambeau_core::{Error, Result, ScalarType, bail, ensure, error};
+use crate::transport::{Channel, Communicator, Frame, Members, Message, Signature};
+use flambeau_core::{Device, Error, ErrorKind, Result, ScalarType, bail, ensure, error};
 use flambeau_ops::Tensor;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// How much longer a rank waits for the answer of one that waits for others.
+/// How much longer a rank waits for the answer of one that waits for others, and for the messages of one that has ended.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// A collective that runs on this rank.
@@ -17,18 +18,20 @@ pub(super) struct Call<'a> {
     core: &'a Core,
     signature: Signature,
     end: Option<Instant>,
+    /// The device of its tensors, where the engine moves them.
+    on_device: Option<Device>,
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn new(core: &'a Core, signature: Signature) -> Self {
-        Call { core, signature, end: Instant::now().checked_add(core.options.timeout) }
+    pub(super) fn new(core: &'a Core, signature: Signature, on_device: Option<Device>) -> Self {
+        Call { core, signature, end: Instant::now().checked_add(core.options.timeout), on_device }
     }
 
     /// Runs it. Its errors say which call and which rank it was.
     pub(super) fn run(&self, body: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
         let checked = || {
             self.core.ensure_whole(&self.signature.operation)?;
-            if self.core.options.debug {
+            if self.core.options.debug || self.is_on_device() {
                 self.compare_signatures()?;
             }
             body(self)
@@ -155,6 +158,76 @@ impl<'a> Call<'a> {
             own.copy_from_slice(result);
             Ok(())
         })
+    }
+
+    /// Whether the engine moves its tensors from device to device.
+    pub(super) fn is_on_device(&self) -> bool {
+        self.on_device.is_some()
+    }
+
+    /// Moves tensors from and to the devices of other ranks, all at once. Those without elements are left out.
+    pub(super) fn exchange(&self, sends: &[Message], receives: &[Message]) -> Result<()> {
+        let with_elements = |messages: &[Message]| {
+            messages.iter().filter(|(_, tensor)| tensor.numel() > 0).cloned().collect::<Vec<_>>()
+        };
+        let (sends, receives) = (with_elements(sends), with_elements(receives));
+        if sends.is_empty() && receives.is_empty() {
+            return Ok(());
+        }
+        let peers: Vec<usize> = sends.iter().chain(&receives).map(|(peer, _)| *peer).collect();
+        let mut communicator = self.core.communicator.lock();
+        if communicator.is_none() {
+            *communicator = Some(self.join()?);
+        }
+        let ended = Cell::new(None);
+        match &mut *communicator {
+            Some((device, communicator)) if Some(*device) == self.on_device => {
+                communicator.exchange(&sends, &receives, &|| self.check_peers(&peers, &ended))
+            }
+            other => bail!(
+                Device,
+                "expected tensors on {:?}, on which the group's calls before were, but got {:?}",
+                other.as_ref().map(|(device, _)| device.to_string()),
+                self.on_device.map(|device| device.to_string())
+            ),
+        }
+    }
+
+    /// Joins the ranks of the group, with the device of this call.
+    fn join(&self) -> Result<(Device, Box<dyn Communicator>)> {
+        let (transport, device) = (&self.core.transport, self.on_device.unwrap_or(Device::CPU));
+        let members = Members {
+            store: &*transport.store,
+            name: &self.core.id.to_string(),
+            rank: self.rank(),
+            size: self.size(),
+            device,
+            timeout: self.core.options.timeout,
+        };
+        Ok((device, transport.communicator(&members)?))
+    }
+
+    /// Whether waiting for ranks has a purpose: the group is whole, they are there, and the time has not passed. What a rank sent before it
+    /// ended may still arrive.
+    fn check_peers(&self, peers: &[usize], ended: &Cell<Option<Instant>>) -> Result<()> {
+        self.core.ensure_whole(&self.signature.operation)?;
+        let now = Instant::now();
+        if let Some(reason) =
+            peers.iter().find_map(|peer| self.core.transport.mailbox.reason(self.name(*peer)))
+        {
+            let first = ended.get().unwrap_or(now);
+            ended.set(Some(first));
+            if now.duration_since(first) > GRACE {
+                return Err(Error::new(ErrorKind::Io, reason));
+            }
+        }
+        let timeout = self.core.options.timeout;
+        ensure!(
+            self.end.is_none_or(|end| now < end),
+            Io,
+            "timeout: after {timeout:?} the messages from and to ranks {peers:?} have not ended"
+        );
+        Ok(())
     }
 
     /// Sends the signature to all ranks, and compares it with theirs.

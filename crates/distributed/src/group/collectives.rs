@@ -2,7 +2,7 @@
 //!
 //! The tensor of an all-reduce is guarded from the beginning of the call to its end, so that other threads that read it wait.
 
-use super::Call;
+use super::{Call, on_device};
 use crate::bytes::{buffer, copied, with_bytes, with_bytes_mut};
 use crate::reduce::ReduceOp;
 use crate::simulate::ONE_ROUND;
@@ -11,7 +11,7 @@ use flambeau_ops::Tensor;
 use std::ops::Range;
 
 /// The bytes that rank `rank` of `size` reduces, of `count` elements of `width` bytes.
-fn chunk(count: usize, width: usize, size: usize, rank: usize) -> Range<usize> {
+pub(super) fn chunk(count: usize, width: usize, size: usize, rank: usize) -> Range<usize> {
     let start = |rank: usize| (count / size * rank + rank.min(count % size)) * width;
     start(rank)..start(rank + 1)
 }
@@ -25,6 +25,9 @@ fn write(to: &mut [u8], from: &Tensor) -> Result<()> {
 
 /// Every rank sends each rank the chunk that it reduces, and then its result to all. These are `2 (n - 1) / n` of the bytes, as in a ring.
 pub(super) fn all_reduce(call: &Call<'_>, tensor: &Tensor, op: ReduceOp) -> Result<()> {
+    if call.is_on_device() {
+        return on_device::all_reduce(call, tensor, op);
+    }
     let (dtype, width, size) = (tensor.dtype(), tensor.element_size(), call.size());
     with_bytes_mut(tensor, |bytes| {
         if bytes.len() <= ONE_ROUND {
@@ -43,6 +46,9 @@ pub(super) fn all_reduce(call: &Call<'_>, tensor: &Tensor, op: ReduceOp) -> Resu
 }
 
 pub(super) fn reduce(call: &Call<'_>, tensor: &Tensor, dst: usize, op: ReduceOp) -> Result<()> {
+    if call.is_on_device() {
+        return on_device::reduce(call, tensor, dst, op);
+    }
     if call.rank() != dst {
         return with_bytes(tensor, |bytes| call.send(dst, bytes));
     }
@@ -51,6 +57,9 @@ pub(super) fn reduce(call: &Call<'_>, tensor: &Tensor, dst: usize, op: ReduceOp)
 
 /// A binomial tree: a rank that has the tensor sends it to one that has not, twice as far each time.
 pub(super) fn broadcast(call: &Call<'_>, tensor: &Tensor, src: usize) -> Result<()> {
+    if call.is_on_device() {
+        return on_device::broadcast(call, tensor, src);
+    }
     let size = call.size();
     let relative = (call.rank() + size - src) % size;
     let rank = |relative: usize| (relative + src) % size;
@@ -71,6 +80,9 @@ pub(super) fn broadcast(call: &Call<'_>, tensor: &Tensor, src: usize) -> Result<
 }
 
 pub(super) fn all_gather(call: &Call<'_>, outputs: &[Tensor], input: &Tensor) -> Result<()> {
+    if call.is_on_device() {
+        return on_device::all_gather(call, outputs, input);
+    }
     let own = with_bytes(input, |bytes| {
         call.peers().try_for_each(|peer| call.send(peer, bytes))?;
         copied(bytes)
@@ -83,6 +95,9 @@ pub(super) fn all_gather(call: &Call<'_>, outputs: &[Tensor], input: &Tensor) ->
 }
 
 pub(super) fn gather(call: &Call<'_>, input: &Tensor, outputs: &[Tensor], dst: usize) -> Result<()> {
+    if call.is_on_device() {
+        return on_device::gather(call, input, outputs, dst);
+    }
     if call.rank() != dst {
         return with_bytes(input, |bytes| call.send(dst, bytes));
     }
@@ -94,6 +109,9 @@ pub(super) fn gather(call: &Call<'_>, input: &Tensor, outputs: &[Tensor], dst: u
 }
 
 pub(super) fn scatter(call: &Call<'_>, output: &Tensor, inputs: &[Tensor], src: usize) -> Result<()> {
+    if call.is_on_device() {
+        return on_device::scatter(call, output, inputs, src);
+    }
     if call.rank() != src {
         let received = call.receive(src, output.nbytes())?;
         return with_bytes_mut(output, |bytes| write(bytes, &received));
@@ -109,6 +127,9 @@ pub(super) fn reduce_scatter(
     inputs: &[Tensor],
     op: ReduceOp,
 ) -> Result<()> {
+    if call.is_on_device() {
+        return on_device::reduce_scatter(call, output, inputs, op);
+    }
     call.peers().try_for_each(|peer| with_bytes(&inputs[peer], |bytes| call.send(peer, bytes)))?;
     // Before the output is guarded, of which the input may be a part.
     let own = with_bytes(&inputs[call.rank()], copied)?;
@@ -119,6 +140,9 @@ pub(super) fn reduce_scatter(
 }
 
 pub(super) fn all_to_all(call: &Call<'_>, outputs: &[Tensor], inputs: &[Tensor]) -> Result<()> {
+    if call.is_on_device() {
+        return on_device::all_to_all(call, outputs, inputs);
+    }
     call.peers().try_for_each(|peer| with_bytes(&inputs[peer], |bytes| call.send(peer, bytes)))?;
     let rank = call.rank();
     let own = with_bytes(&inputs[rank], copied)?;

@@ -1,10 +1,10 @@
 //! The collectives of a group: their arguments are checked at once, and they run in the background.
 
-use super::{ProcessGroup, collectives, flat};
+use super::{Kind, ProcessGroup, check_device, collectives, flat};
 use crate::bytes;
 use crate::reduce::ReduceOp;
 use crate::work::Work;
-use flambeau_core::{Result, ScalarType, ensure};
+use flambeau_core::{Device, Result, ScalarType, ensure};
 use flambeau_ops::Tensor;
 
 /// Collectives.
@@ -12,12 +12,12 @@ impl ProcessGroup {
     /// Replaces the tensor of every rank by the reduction of all.
     ///
     /// # Errors
-    /// `Dtype` for a dtype that the operation does not have, `Device` for tensors that are not on the host.
+    /// `Dtype` for a dtype that the operation does not have, `Device` for tensors without elements.
     pub fn all_reduce(&self, tensor: &Tensor, op: ReduceOp) -> Result<Work> {
         bytes::check("all_reduce", "tensor", tensor)?;
         op.check("all_reduce", tensor.dtype())?;
         let tensor = tensor.clone();
-        let kind = (tensor.dtype(), tensor.sizes().to_vec());
+        let kind = Kind::of(&tensor);
         self.start("all_reduce", kind, format!("{op:?}"), move |call| {
             collectives::all_reduce(call, &tensor, op)
         })
@@ -32,19 +32,19 @@ impl ProcessGroup {
         op.check("reduce", tensor.dtype())?;
         self.check_rank("reduce", "dst", dst)?;
         let (tensor, detail) = (tensor.clone(), format!("{op:?} to rank {dst}"));
-        let kind = (tensor.dtype(), tensor.sizes().to_vec());
+        let kind = Kind::of(&tensor);
         self.start("reduce", kind, detail, move |call| collectives::reduce(call, &tensor, dst, op))
     }
 
     /// Replaces the tensor of every rank by that of rank `src`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a rank out of range, `Device` for tensors that are not on the host.
+    /// `InvalidArgument` for a rank out of range, `Device` for tensors without elements.
     pub fn broadcast(&self, tensor: &Tensor, src: usize) -> Result<Work> {
         bytes::check("broadcast", "tensor", tensor)?;
         self.check_rank("broadcast", "src", src)?;
         let (tensor, detail) = (tensor.clone(), format!("from rank {src}"));
-        let kind = (tensor.dtype(), tensor.sizes().to_vec());
+        let kind = Kind::of(&tensor);
         self.start("broadcast", kind, detail, move |call| collectives::broadcast(call, &tensor, src))
     }
 
@@ -55,7 +55,7 @@ impl ProcessGroup {
     pub fn all_gather(&self, outputs: &[Tensor], input: &Tensor) -> Result<Work> {
         self.check_list("all_gather", "outputs", outputs, input)?;
         let (outputs, input) = (outputs.to_vec(), input.clone());
-        let kind = (input.dtype(), input.sizes().to_vec());
+        let kind = Kind::of(&input);
         self.start("all_gather", kind, String::new(), move |call| {
             collectives::all_gather(call, &outputs, &input)
         })
@@ -78,7 +78,7 @@ impl ProcessGroup {
         self.check_rank("gather", "dst", dst)?;
         self.check_rooted("gather", "outputs", outputs, input, dst)?;
         let (outputs, input, detail) = (outputs.to_vec(), input.clone(), format!("to rank {dst}"));
-        let kind = (input.dtype(), input.sizes().to_vec());
+        let kind = Kind::of(&input);
         self.start("gather", kind, detail, move |call| collectives::gather(call, &input, &outputs, dst))
     }
 
@@ -90,7 +90,7 @@ impl ProcessGroup {
         self.check_rank("scatter", "src", src)?;
         self.check_rooted("scatter", "inputs", inputs, output, src)?;
         let (inputs, output, detail) = (inputs.to_vec(), output.clone(), format!("from rank {src}"));
-        let kind = (output.dtype(), output.sizes().to_vec());
+        let kind = Kind::of(&output);
         self.start("scatter", kind, detail, move |call| collectives::scatter(call, &output, &inputs, src))
     }
 
@@ -102,7 +102,7 @@ impl ProcessGroup {
         self.check_list("reduce_scatter", "inputs", inputs, output)?;
         op.check("reduce_scatter", output.dtype())?;
         let (inputs, output, detail) = (inputs.to_vec(), output.clone(), format!("{op:?}"));
-        let kind = (output.dtype(), output.sizes().to_vec());
+        let kind = Kind::of(&output);
         self.start("reduce_scatter", kind, detail, move |call| {
             collectives::reduce_scatter(call, &output, &inputs, op)
         })
@@ -126,15 +126,18 @@ impl ProcessGroup {
             self.check_count("all_to_all", argument, list)?;
             list.iter().try_for_each(|tensor| bytes::check("all_to_all", argument, tensor))?;
         }
-        let dtype = inputs[0].dtype();
-        let other = inputs.iter().chain(outputs).map(Tensor::dtype).find(|other| *other != dtype);
-        ensure!(
-            other.is_none(),
-            Dtype("all_to_all", "inputs"),
-            "expected tensors of one dtype but got {dtype} and {other:?}"
-        );
+        let (dtype, device) = (inputs[0].dtype(), inputs[0].device());
+        for other in inputs.iter().chain(outputs) {
+            ensure!(
+                other.dtype() == dtype,
+                Dtype("all_to_all", "inputs"),
+                "expected tensors of one dtype but got {dtype} and {}",
+                other.dtype()
+            );
+            check_device("all_to_all", "inputs", other, device)?;
+        }
         let (outputs, inputs) = (outputs.to_vec(), inputs.to_vec());
-        self.start("all_to_all", (dtype, vec![]), String::new(), move |call| {
+        self.start("all_to_all", Kind { dtype, sizes: vec![], device }, String::new(), move |call| {
             collectives::all_to_all(call, &outputs, &inputs)
         })
     }
@@ -144,7 +147,8 @@ impl ProcessGroup {
     /// # Errors
     /// `Io` for a group that is broken.
     pub fn barrier(&self) -> Result<Work> {
-        self.start("barrier", (ScalarType::U8, vec![]), String::new(), collectives::barrier)
+        let kind = Kind { dtype: ScalarType::U8, sizes: vec![], device: Device::CPU };
+        self.start("barrier", kind, String::new(), collectives::barrier)
     }
 
     /// The bytes of rank `src` on every rank. It waits for them.

@@ -3,6 +3,7 @@
 mod args;
 mod digits;
 mod idx;
+mod micro_batches;
 mod model;
 #[cfg(test)]
 mod tests;
@@ -11,15 +12,17 @@ mod train;
 pub(crate) use args::Args;
 use clap::Parser;
 use digits::Digits;
+use flambeau::distributed::{Environment, launch};
 use flambeau::nn::Module;
 use flambeau::{Generator, Result};
-use std::process::ExitCode;
+use micro_batches::MicroBatches;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 use train::Learnt;
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(_) => ExitCode::SUCCESS,
+    match start(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("error: {e}");
             ExitCode::FAILURE
@@ -27,20 +30,44 @@ fn main() -> ExitCode {
     }
 }
 
-/// Trains, and says what that came to.
+/// Trains, or starts the ranks that do.
+fn start(args: &Args) -> Result<()> {
+    args.check()?;
+    if args.ranks > 1 && Environment::from_env().is_err() {
+        return launch(args.ranks, 0, &this_program);
+    }
+    run(args).map(drop)
+}
+
+/// This program with its arguments, for one rank.
+fn this_program() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "mnist_cnn".into()));
+    command.args(std::env::args_os().skip(1));
+    command
+}
+
+/// Trains, and says what that came to. With several ranks the first one says it.
 pub(crate) fn run(args: &Args) -> Result<Learnt> {
     args.check()?;
     if args.threads > 0 {
         flambeau::set_num_threads(args.threads);
     }
     let (train, held_out) = pictures(args)?;
-    println!("{} pictures to train on, {} held out", train.len(), held_out.len());
+    args.check_steps(train.len())?;
     flambeau::manual_seed(args.seed);
     let mut model = model::network(train.height, train.width)?;
     model.to_device(args.device)?;
+    let shared = MicroBatches::new(args, &model.parameters())?;
+    if !shared.is_first_rank() {
+        return train::run(args, &model, train, &held_out, &shared);
+    }
+    if args.images.is_none() {
+        println!("no files given: digits are drawn");
+    }
+    println!("{} pictures to train on, {} held out", train.len(), held_out.len());
     println!("model: {} parameters", model.parameter_count());
     let begin = Instant::now();
-    let learnt = train::run(args, &model, train, &held_out)?;
+    let learnt = train::run(args, &model, train, &held_out, &shared)?;
     let right = learnt.right;
     println!("{} epochs in {:.1} s", args.epochs, begin.elapsed().as_secs_f64());
     println!("{right} of {} held-out digits recognised: {:.2}%", held_out.len(), percent(right, &held_out));
@@ -56,7 +83,6 @@ fn pictures(args: &Args) -> Result<(Digits, Digits)> {
     let [Some(images), Some(labels), Some(test_images), Some(test_labels)] =
         [&args.images, &args.labels, &args.test_images, &args.test_labels]
     else {
-        println!("no files given: digits are drawn");
         let generator = Generator::new(args.seed);
         return Ok((digits::draw(args.drawn, &generator)?, digits::draw(args.drawn / 6 + 1, &generator)?));
     };

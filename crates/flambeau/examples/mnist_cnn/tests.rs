@@ -3,9 +3,11 @@
 use super::args::Args;
 use super::{digits, idx, run};
 use clap::Parser;
+use flambeau::distributed::launch;
 use flambeau::{ErrorKind, Generator};
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 /// A folder of its own for a test, removed at its end.
 struct Folder(PathBuf);
@@ -168,4 +170,44 @@ fn the_program_learns_and_says_what_is_wrong() {
     assert!(program(&small, "4").unwrap_err().message().contains("expected pictures of 8 by 8"));
     assert!(program(&images, "0").unwrap_err().message().contains("--batch"));
     assert!(Args::try_parse_from(["mnist_cnn", "--images", "a"]).is_err());
+}
+
+/// The arguments of a rank, which this test program starts itself as, and where the first rank writes what it has learnt.
+const ARGUMENTS: &str = "MNIST_CNN_ARGUMENTS";
+const LEARNT: &str = "MNIST_CNN_LEARNT";
+
+#[test]
+fn one_two_and_four_ranks_learn_the_same() {
+    if let Ok(arguments) = std::env::var(ARGUMENTS) {
+        let learnt = run(&Args::try_parse_from(arguments.split_whitespace()).unwrap()).unwrap();
+        if std::env::var("RANK").unwrap() == "0" {
+            fs::write(std::env::var(LEARNT).unwrap(), format!("{learnt:?}")).unwrap();
+        }
+        return;
+    }
+    let folder = Folder::new("ranks");
+    // The last step has 15 pictures, which four micro-batches cannot share equally.
+    let train = |ranks: usize, more: &str| {
+        let arguments =
+            format!("mnist_cnn --drawn 47 --batch 16 --epochs 2 --threads 1 --ranks {ranks} {more}");
+        let file = folder.0.join(format!("learnt{ranks}"));
+        let rank = || {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["tests::one_two_and_four_ranks_learn_the_same", "--exact"]);
+            command.env(ARGUMENTS, &arguments).env(LEARNT, &file).stdout(Stdio::null());
+            command
+        };
+        launch(ranks, 0, &rank).unwrap();
+        fs::read_to_string(file).unwrap()
+    };
+    let [one, two, four] = [1, 2, 4].map(|ranks| train(ranks, "--micro-batches 4"));
+    assert!(one == two && two == four && one.contains("losses: [2."), "{one}\n{two}\n{four}");
+    // Other parts of a step are another sum: the comparison can fail.
+    assert_ne!(train(1, "--micro-batches 1"), one);
+    let refused = |more: &str| {
+        let arguments = format!("mnist_cnn --drawn 33 --batch 16 {more}");
+        run(&Args::try_parse_from(arguments.split_whitespace()).unwrap()).unwrap_err().message().to_owned()
+    };
+    assert!(refused("--ranks 2 --micro-batches 6").contains("a power of two times --ranks, 2"));
+    assert!(refused("--micro-batches 2").contains("a last one of 1"));
 }

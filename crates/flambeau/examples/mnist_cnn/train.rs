@@ -2,12 +2,13 @@
 
 use super::args::Args;
 use super::digits::Digits;
+use super::micro_batches::MicroBatches;
 use super::model::Network;
 use flambeau::nn::data::DataLoader;
 use flambeau::nn::functional::{self, CrossEntropy};
 use flambeau::nn::optim::{Adam, AdamOptions, CosineAnnealing, Optimizer, Scheduler};
 use flambeau::nn::{Forward, Module};
-use flambeau::{Autograd, Device, Generator, Result, no_grad};
+use flambeau::{Device, Generator, Result, no_grad};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Pictures that are looked at at once when nothing is learnt.
@@ -22,11 +23,17 @@ pub(crate) struct Learnt {
     pub(crate) losses: Vec<f64>,
 }
 
-/// Trains on `train`, and counts at the end how many of `held_out` are recognised.
+/// Trains on `train`, and counts at the end how many of `held_out` are recognised, on the first rank.
 ///
 /// # Errors
 /// Those of the operators.
-pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits) -> Result<Learnt> {
+pub(crate) fn run(
+    args: &Args,
+    model: &Network,
+    train: Digits,
+    held_out: &Digits,
+    shared: &MicroBatches,
+) -> Result<Learnt> {
     let count = train.len();
     let order = Generator::default_cpu().clone();
     let loader = DataLoader::new(train.into_dataset()?).batch_size(args.batch)?.shuffle(order);
@@ -34,26 +41,30 @@ pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits
     let options = AdamOptions::default().lr(args.lr);
     let mut optimizer = Adam::new(model.parameters(), options)?;
     let mut scheduler = Scheduler::new(CosineAnnealing { period: steps, min: 0.0 }, &mut optimizer)?;
-    let mut learnt = Learnt { right: recognised(model, held_out, args.device)?, losses: vec![] };
-    let bar = progress_bar(steps);
+    let is_first = shared.is_first_rank();
+    let tested = || if is_first { recognised(model, held_out, args.device) } else { Ok(0) };
+    let mut learnt = Learnt { right: tested()?, losses: vec![] };
+    let bar = if is_first { progress_bar(steps) } else { ProgressBar::hidden() };
     for epoch in 1..=args.epochs {
         let mut sum = 0.0;
         for batch in loader.iter()? {
             let [pictures, digits] = &batch?[..] else { continue };
             let (pictures, digits) = (pictures.to(args.device)?, digits.to(args.device)?);
-            let loss =
-                functional::cross_entropy(&model.forward(&pictures)?, &digits, CrossEntropy::default())?;
             optimizer.zero_grad()?;
-            loss.backward()?;
+            let loss = shared.backward(&pictures, &digits, |pictures, digits| {
+                functional::cross_entropy(&model.forward(pictures)?, digits, CrossEntropy::default())
+            })?;
             optimizer.step()?;
             scheduler.step(&mut optimizer)?;
-            let loss = f64::from(loss.item::<f32>()?);
             sum += loss * pictures.size(0)? as f64;
             bar.inc(1);
             bar.set_message(format!("loss {loss:.3}"));
         }
-        learnt.right = recognised(model, held_out, args.device)?;
+        learnt.right = tested()?;
         learnt.losses.push(sum / count as f64);
+        if !is_first {
+            continue;
+        }
         bar.suspend(|| {
             let share = super::percent(learnt.right, held_out);
             println!("epoch {epoch}  training loss {:.4}  held out {share:.2}% right", sum / count as f64);

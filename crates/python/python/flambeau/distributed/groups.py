@@ -47,7 +47,7 @@ __all__ = [
 default_pg_timeout = timedelta(minutes=30)
 
 # The engines by the names of backends. PyTorch's name for its engine over TCP is accepted, so that programs run unchanged.
-_BACKENDS = {"tcp": "tcp", "gloo": "tcp", "mpi": "mpi"}
+_BACKENDS = {"tcp": "tcp", "gloo": "tcp", "mpi": "mpi", "nccl": "nccl"}
 
 
 class ProcessGroup:
@@ -123,8 +123,8 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """False."""
-    return False
+    """Whether there is a library of NCCL."""
+    return _flambeau._is_nccl_available()
 
 
 def is_mpi_available() -> bool:
@@ -153,9 +153,12 @@ def is_initialized() -> bool:
 
 
 def _backend_of(backend: str | None) -> str:
-    # PyTorch takes one engine for each kind of device too: "cpu:gloo,cuda:nccl".
+    # PyTorch takes one engine for each kind of device too: "cpu:gloo,cuda:nccl". The engine by NCCL has tensors of both, and of those on a GPU
+    # the others have the same bits.
     backend = backend or os.environ.get("FLAMBEAU_DISTRIBUTED_ENGINE", "tcp")
     names = [part.split(":")[-1].strip().lower() for part in backend.split(",")]
+    if len(names) > 1 and "nccl" in names:
+        names = ["nccl"] if is_nccl_available() else [name for name in names if name != "nccl"]
     found = next((name for name in names if name in _BACKENDS), None)
     if found is None:
         raise ValueError(f"init_process_group: expected a backend of {sorted(_BACKENDS)} but got {backend!r}")
@@ -189,7 +192,7 @@ def init_process_group(
 
     Without a store, `init_method` says how they meet: by the variables of a launcher (`env://`, the default), at an address
     (`tcp://host:port`), or in a file (`file:///path`). With the backend `mpi` its launcher has started the processes, and its library says
-    which rank this is. With `network`, messages are delayed by so many seconds and sent at so many bytes a
+    which rank this is; with `nccl` tensors on GPUs are moved by NCCL. With `network`, messages are delayed by so many seconds and sent at so many bytes a
     second at most, to measure how a program would run on a slower network.
     """
     if _world.group is not None:

@@ -31,6 +31,31 @@ def _tensors(value: Any) -> Iterator[Any]:
         yield from _tensors([getattr(value, name) for name in value.__dataclass_fields__])
 
 
+def _device_of(module: Module, device_ids: Any) -> flambeau.device | None:
+    """The device of `device_ids`, on which the module has to be: one, or none without them."""
+    ids = [] if device_ids is None else list(device_ids)
+    if not ids:
+        return None
+    device = flambeau.device("cuda", ids[0]) if isinstance(ids[0], int) else flambeau.device(ids[0])
+    others = sorted({str(parameter.device) for parameter in module.parameters()} - {str(device)})
+    if len(ids) > 1 or others:
+        raise ValueError(
+            f"DistributedDataParallel: expected device_ids of one device, on which the module is, but got {ids} and a module on {others or device}"
+        )
+    return device
+
+
+def _moved(value: Any, device: flambeau.device) -> Any:
+    """Arguments of a module, their tensors on the device."""
+    if isinstance(value, flambeau.Tensor):
+        return value.to(device)
+    if type(value) in (list, tuple):
+        return type(value)(_moved(part, device) for part in value)
+    if type(value) is dict:
+        return {name: _moved(part, device) for name, part in value.items()}
+    return value
+
+
 class DistributedDataParallel(Module):
     """A module whose gradients are averaged over the ranks of a group.
 
@@ -38,7 +63,8 @@ class DistributedDataParallel(Module):
     `no_sync`, and the one after them) in the tree in which those of ranks are added, and divides by the number of micro-batches of all
     ranks; the losses are not to be scaled then. If each rank has the same power of two of them, 1, 2 and 4 ranks compute the same bits for
     one global batch. `compression` is the dtype in which gradients are sent, such as `flambeau.bfloat16`. `find_unused_parameters=True`
-    searches the graph of the outputs for parameters that the backward pass will not reach, whose gradients count as zeros.
+    searches the graph of the outputs for parameters that the backward pass will not reach, whose gradients count as zeros. With
+    `device_ids=[device]` the tensors in the arguments of a call are moved to the device, on which the module is.
     """
 
     def __init__(
@@ -62,8 +88,7 @@ class DistributedDataParallel(Module):
         from flambeau.distributed.groups import group_of
 
         super().__init__()
-        if device_ids is not None and list(device_ids):
-            raise ValueError(f"DistributedDataParallel: expected a module on the CPU, without device_ids, but got {device_ids}")
+        self.device = _device_of(module, device_ids)
         self.module, self.dim, self.broadcast_buffers = module, dim, broadcast_buffers
         self.process_group = group_of(process_group)
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -119,6 +144,8 @@ class DistributedDataParallel(Module):
         self.reducer.set_hook(lambda bucket: hook(state, bucket))
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if self.device is not None:
+            inputs, kwargs = _moved(inputs, self.device), _moved(kwargs, self.device)
         if not flambeau.is_grad_enabled():
             return self.module(*inputs, **kwargs)
         self.reducer.prepare()
