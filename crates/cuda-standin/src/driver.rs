@@ -125,6 +125,9 @@ impl State {
         let device = self.stream_device(stream)?;
         self.check(device, from, to.bytes as u64)?;
         let is_late = self.is_pinned(to);
+        if !is_late {
+            self.refuse_in_capture(stream)?;
+        }
         self.submit(stream, Work::CopyOut { from, to })?;
         if is_late { Ok(()) } else { self.synchronize_stream(stream) }
     }
@@ -156,7 +159,7 @@ macro_rules! functions {
     ($($name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::missing_safety_doc, reason = "the driver's names, and its conditions")]
-        unsafe extern "C" fn $name($($arg: $ty),*) -> Code {
+        pub(in crate::driver) unsafe extern "C" fn $name($($arg: $ty),*) -> Code {
             answer(stringify!($name), || $body)
         }
     )*};
@@ -167,11 +170,13 @@ macro_rules! functions_of_state {
     ($($name:ident($state:ident $(, $arg:ident: $ty:ty)* $(,)?) $body:block)*) => {$(
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::missing_safety_doc, reason = "the driver's names, and its conditions")]
-        unsafe extern "C" fn $name($($arg: $ty),*) -> Code {
+        pub(in crate::driver) unsafe extern "C" fn $name($($arg: $ty),*) -> Code {
             with_state(stringify!($name), |$state| $body)
         }
     )*};
 }
+
+mod graphs;
 
 /// How many devices the environment shows.
 fn visible_devices(settings: &Settings) -> i32 {
@@ -284,7 +289,9 @@ functions_of_state! {
     }
 
     cuCtxSynchronize(state) {
-        state.synchronize_device(current()?)
+        let device = current()?;
+        state.refuse_waits(device, true)?;
+        state.synchronize_device(device)
     }
 
     cuMemGetInfo_v2(state, free: *mut usize, total: *mut usize) {
@@ -300,6 +307,7 @@ functions_of_state! {
         if bytes == 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
+        state.refuse_waits(current()?, false)?;
         let found = state.device(current()?)?.memory.allocate(bytes as u64);
         // SAFETY: as above.
         unsafe { store(address, found.ok_or(Status::ERROR_OUT_OF_MEMORY)?) }
@@ -310,6 +318,7 @@ functions_of_state! {
         if address == 0 {
             return Ok(());
         }
+        state.refuse_waits(device, false)?;
         state.synchronize_device(device)?;
         state.device(device)?.memory.free(address).map_err(|fault| report(&fault))
     }
@@ -327,6 +336,7 @@ functions_of_state! {
     }
 
     cuMemHostAlloc(state, address: *mut *mut c_void, bytes: usize, _flags: c_uint) {
+        (0..state.devices.len()).try_for_each(|device| state.refuse_waits(device, false))?;
         let pinned = host::allocate(bytes).ok_or(Status::ERROR_OUT_OF_MEMORY)?;
         state.pinned.insert(pinned.addr(), bytes);
         // SAFETY: as above.
@@ -335,6 +345,7 @@ functions_of_state! {
 
     cuMemFreeHost(state, address: *mut c_void) {
         let bytes = state.pinned.get(&address.addr()).copied().ok_or(Status::ERROR_INVALID_VALUE)?;
+        (0..state.devices.len()).try_for_each(|device| state.refuse_waits(device, false))?;
         (0..state.devices.len()).try_for_each(|device| state.synchronize_device(device))?;
         state.pinned.remove(&address.addr());
         // SAFETY: it was allocated with so many bytes, and no work uses it any more.
@@ -533,6 +544,7 @@ unsafe fn load(state: &mut State, module: *mut Object, image: *const c_void) -> 
     }
     // SAFETY: the condition above.
     let source = unsafe { text(image.cast()) }?;
+    state.refuse_waits(current()?, false)?;
     let loaded = state.load(current()?, source)?;
     // SAFETY: as above.
     unsafe { store(module, object(loaded)) }

@@ -35,6 +35,7 @@ statuses! {
     ERROR_NO_BINARY_FOR_GPU = 209, "no kernel image is available for execution on the device";
     ERROR_INVALID_PTX = 218, "a PTX JIT compilation failed";
     ERROR_INVALID_HANDLE = 400, "invalid resource handle";
+    ERROR_ILLEGAL_STATE = 401, "the operation cannot be performed in the present state";
     ERROR_NOT_FOUND = 500, "named symbol not found";
     ERROR_NOT_READY = 600, "device not ready";
     ERROR_ILLEGAL_ADDRESS = 700, "an illegal memory access was encountered";
@@ -44,6 +45,9 @@ statuses! {
     ERROR_MISALIGNED_ADDRESS = 716, "misaligned address";
     ERROR_LAUNCH_FAILED = 719, "unspecified launch failure";
     ERROR_NOT_SUPPORTED = 801, "operation not supported";
+    ERROR_STREAM_CAPTURE_UNSUPPORTED = 900, "operation not permitted when stream is capturing";
+    ERROR_STREAM_CAPTURE_INVALIDATED = 901, "operation failed due to a previous error during capture";
+    ERROR_STREAM_CAPTURE_ISOLATION = 905, "dependency created on uncaptured work in another stream";
     ERROR_UNKNOWN = 999, "unknown error";
 }
 

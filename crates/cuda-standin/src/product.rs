@@ -27,7 +27,7 @@ impl Matrix {
 }
 
 /// `c = alpha * a b + beta * c`, for each of a batch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub(crate) element: FloatType,
     /// Rows of the result, its columns, and the terms of each element.

@@ -16,6 +16,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+mod captures;
+
+use captures::{Capture, Graphs};
+
 /// Numbers of streams, events, modules and functions, which are the handles that programs get.
 pub(crate) type Handle = u64;
 
@@ -89,7 +93,7 @@ pub(crate) struct HostRange {
 }
 
 /// Work in a stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Work {
     Launch {
         function: Function,
@@ -151,6 +155,8 @@ pub(crate) enum Work {
 struct Stream {
     device: usize,
     queue: VecDeque<Work>,
+    /// What is recorded instead of run.
+    capture: Option<Capture>,
 }
 
 #[derive(Debug, Default)]
@@ -180,6 +186,7 @@ pub(crate) struct State {
     functions: BTreeMap<Handle, Function>,
     streams: BTreeMap<Handle, Stream>,
     events: BTreeMap<Handle, Event>,
+    graphs: Graphs,
     /// Pinned memory: address and bytes.
     pub(crate) pinned: BTreeMap<usize, usize>,
     next_handle: Handle,
@@ -195,6 +202,7 @@ impl State {
             functions: BTreeMap::new(),
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
+            graphs: Graphs::default(),
             pinned: BTreeMap::new(),
             next_handle: 0x1_0000,
             next_ticket: 1,
@@ -219,10 +227,10 @@ impl State {
         device.fault.map_or(Ok(device), Err)
     }
 
-    /// How many streams, modules and events there are that the program has not given back.
+    /// How many streams, modules, events and graphs there are that the program has not given back.
     pub(crate) fn objects(&self) -> usize {
         let events = self.events.values().filter(|event| !event.is_destroyed);
-        self.streams.len() + self.modules.len() + events.count()
+        self.streams.len() + self.modules.len() + events.count() + self.graphs.count()
     }
 
     // ---- modules
@@ -284,12 +292,13 @@ impl State {
 
     pub(crate) fn create_stream(&mut self, device: usize) -> Handle {
         let handle = self.handle();
-        self.streams.insert(handle, Stream { device, queue: VecDeque::new() });
+        self.streams.insert(handle, Stream { device, queue: VecDeque::new(), capture: None });
         handle
     }
 
-    /// The stream ends when its work has.
+    /// The stream ends when its work has, and with it what it captures.
     pub(crate) fn destroy_stream(&mut self, stream: Handle) -> Answer<()> {
+        self.abandon_capture(stream);
         self.synchronize_stream(stream)?;
         self.streams.remove(&stream);
         Ok(())
@@ -333,6 +342,7 @@ impl State {
     pub(crate) fn record(&mut self, event: Handle, stream: Handle) -> Answer<()> {
         let ticket = self.next_ticket;
         self.event(event)?;
+        self.refuse_in_capture(stream)?;
         let recorded = self.events.get_mut(&event).ok_or(Status::ERROR_INVALID_HANDLE)?;
         recorded.recorded = ticket;
         self.next_ticket += 1;
@@ -362,6 +372,9 @@ impl State {
     pub(crate) fn submit(&mut self, stream: Handle, work: Work) -> Answer<()> {
         let device = self.stream_device(stream)?;
         self.device(device)?;
+        if self.is_capturing(stream) {
+            return self.record_in_capture(stream, work);
+        }
         let is_legacy = self.devices[device].legacy == stream;
         if is_legacy {
             self.synchronize_device(device)?;
@@ -378,6 +391,7 @@ impl State {
 
     pub(crate) fn synchronize_stream(&mut self, stream: Handle) -> Answer<()> {
         let device = self.stream_device(stream)?;
+        self.refuse_in_capture(stream)?;
         self.run(Goal::Stream(stream))?;
         self.device(device).map(drop)
     }
@@ -399,6 +413,7 @@ impl State {
 
     /// Does one piece of work of a stream, so that a program that polls proceeds.
     pub(crate) fn poll(&mut self, stream: Handle) -> Answer<()> {
+        self.refuse_in_capture(stream)?;
         self.poll_goal(Goal::Stream(stream))
     }
 

@@ -11,7 +11,7 @@
 
 use flambeau_core::allocator::allocator_for;
 use flambeau_core::{Device, DeviceType, ErrorKind, Result, ScalarType, TensorImpl};
-use flambeau_cuda::{Event, Stream, testing};
+use flambeau_cuda::{Event, Graph, Stream, testing};
 use flambeau_ops::{Tensor, ops};
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
@@ -117,12 +117,13 @@ fn work() -> Result<f32> {
     flambeau_cuda::synchronize(0)?;
     let pinned = flambeau_cuda::pin_memory(&Tensor::from([1.0f32, 2.0]))?;
     let there = ops::_to_copy(&pinned, None, None, Some(device), None, true, None)?;
-    let moved = between_devices(&x)? + in_two_streams(&x)?;
+    let moved = between_devices(&x)? + in_two_streams(&x)? + in_a_graph(&x)?;
     Ok(sum + moved + rows.add(&zeros)?.sum()?.item::<f32>()? + there.sum()?.item::<f32>()?)
 }
 
-/// What [`work`] gives: twice the sum of 0 to 99, rows 3, 7 and 7, and 1 and 2; 4950 from each of three copies, and twice that.
-const EXPECTED: f32 = 9900.0 + 13.0 + 29.0 + 29.0 + 3.0 + 3.0 * 4950.0 + 9900.0;
+/// What [`work`] gives: twice the sum of 0 to 99, rows 3, 7 and 7, and 1 and 2; 4950 from each of three copies, and twice that;
+/// and again from a graph.
+const EXPECTED: f32 = 9900.0 + 13.0 + 29.0 + 29.0 + 3.0 + 3.0 * 4950.0 + 9900.0 + 9900.0;
 
 /// Copies inside of a device, to another one and back.
 fn between_devices(x: &Tensor) -> Result<f32> {
@@ -135,6 +136,15 @@ fn between_devices(x: &Tensor) -> Result<f32> {
     drop(cleared);
     let sums = [there.sum()?, back.sum()?, within.sum()?];
     sums.iter().map(|sum| sum.item::<f32>()).sum()
+}
+
+/// A graph that is captured, launched twice, and dropped.
+fn in_a_graph(x: &Tensor) -> Result<f32> {
+    let (graph, y) =
+        Graph::capture(0, || x.add(&Tensor::zeros(&[50, 2], (ScalarType::F32, Device::cuda(0)))?)?.add(x))?;
+    graph.replay()?;
+    graph.replay()?;
+    y.sum()?.item::<f32>()
 }
 
 /// Two streams, of which one waits for the other, and what they and an event answer.
@@ -168,8 +178,16 @@ fn in_two_streams(x: &Tensor) -> Result<f32> {
 
 /// A failure of these may be made up for: memory that a device refuses is requested again, and what is given back is not in use any more. Its
 /// user is not told, since nothing that a program does has failed; the driver keeps it.
-const SILENT: [&str; 5] =
-    ["cuMemAlloc_v2", "cuMemFree_v2", "cuMemFreeHost", "cuEventDestroy_v2", "cuCtxSetCurrent"];
+const SILENT: [&str; 8] = [
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemFreeHost",
+    "cuEventDestroy_v2",
+    "cuStreamDestroy_v2",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuCtxSetCurrent",
+];
 
 /// Functions that say what went wrong, which are called only after something has.
 const AFTER_FAILURES: [&str; 1] = ["cuGetErrorName"];

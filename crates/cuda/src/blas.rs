@@ -6,6 +6,7 @@
 
 use crate::driver::{CUstream, DevicePtr};
 use crate::gpu::Gpu;
+use crate::graph;
 use crate::library::{find, functions};
 use cudarc::cublas::sys::{
     cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasStatus_t, cudaDataType_t,
@@ -28,13 +29,13 @@ functions! {
 }
 
 /// Bytes of a handle's workspace, as NVIDIA advises for recent devices.
-const WORKSPACE: usize = 32 << 20;
+pub(crate) const WORKSPACE: usize = 32 << 20;
 
 /// The names under which cuBLAS is installed, newest first.
 const NAMES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so"];
 
 /// Whether cuBLAS is installed, and the environment does not ask for the kernel of this crate; opened by the first call.
-fn is_open() -> bool {
+pub(crate) fn is_open() -> bool {
     static OPEN: OnceLock<bool> = OnceLock::new();
     let is_refused = || std::env::var("FLAMBEAU_CUDA_BLAS").is_ok_and(|value| value == "own");
     let open = || find(&NAMES).is_some_and(|library| library.check(&FUNCTIONS).is_ok());
@@ -46,11 +47,13 @@ fn is_open() -> bool {
 #[derive(Default)]
 pub(crate) struct Blas {
     sessions: Mutex<HashMap<usize, Option<SharedSession>>>,
+    /// Those of captures that have ended. cuBLAS waits for the device when a handle is destroyed, so they are used again.
+    of_captures: Mutex<Vec<SharedSession>>,
 }
 
-type SharedSession = Arc<Mutex<Session>>;
+pub(crate) type SharedSession = Arc<Mutex<Session>>;
 
-struct Session {
+pub(crate) struct Session {
     handle: cublasHandle_t,
 }
 
@@ -201,6 +204,9 @@ impl Gpu {
         if !is_open() {
             return Ok(None);
         }
+        if let Some(session) = graph::captured_session(self.index) {
+            return Ok(session);
+        }
         let stream = self.stream();
         let mut sessions = self.blas.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = sessions.get(&stream.addr()) {
@@ -209,28 +215,54 @@ impl Gpu {
         self.activate()?;
         let workspace = self.allocate_segment(WORKSPACE)?;
         let session = self.open(stream, workspace).map(|session| Arc::new(Mutex::new(session)));
+        if session.is_none() {
+            self.free_segment(workspace);
+        }
         sessions.insert(stream.addr(), session.clone());
         Ok(session)
     }
 
     fn open(&self, stream: CUstream, workspace: DevicePtr) -> Option<Session> {
-        let is_done = |status| status == cublasStatus_t::CUBLAS_STATUS_SUCCESS;
         let mut handle = ptr::null_mut();
-        let memory = ptr::without_provenance_mut(workspace as usize);
-        // SAFETY: the context is current, the stream exists, and the workspace has so many bytes, as long as the process.
-        let opened = unsafe {
-            is_done(cublasCreate_v2(&raw mut handle))
-                && is_done(cublasSetStream_v2(handle, stream.cast()))
-                && is_done(cublasSetWorkspace_v2(handle, memory, WORKSPACE))
-        };
-        if opened {
-            return Some(Session { handle });
+        // SAFETY: the context is current, and the function writes a handle.
+        if unsafe { cublasCreate_v2(&raw mut handle) } == cublasStatus_t::CUBLAS_STATUS_SUCCESS {
+            let session = Session { handle };
+            if session.use_in(stream, workspace) {
+                return Some(session);
+            }
         }
         if !handle.is_null() {
             // SAFETY: the handle exists, and nobody has it after this.
             let _ = unsafe { cublasDestroy_v2(handle) };
         }
-        self.free_segment(workspace);
         None
+    }
+
+    /// A session for products that a stream captures, with a workspace that lives as long as their graph; `None` where there is none.
+    pub(crate) fn open_for_capture(&self, stream: CUstream, workspace: DevicePtr) -> Option<SharedSession> {
+        let idle = self.blas.of_captures.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(shared) = idle else {
+            return self.open(stream, workspace).map(|session| Arc::new(Mutex::new(session)));
+        };
+        let used = shared.lock().unwrap_or_else(PoisonError::into_inner).use_in(stream, workspace);
+        used.then_some(shared)
+    }
+
+    /// Takes back a session that [`open_for_capture`](Self::open_for_capture) gave.
+    pub(crate) fn close_capture(&self, session: SharedSession) {
+        self.blas.of_captures.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+    }
+}
+
+impl Session {
+    /// Has products computed in a stream, with a workspace of [`WORKSPACE`] bytes; returns whether that is so.
+    fn use_in(&self, stream: CUstream, workspace: DevicePtr) -> bool {
+        let is_done = |status| status == cublasStatus_t::CUBLAS_STATUS_SUCCESS;
+        let memory = ptr::without_provenance_mut(workspace as usize);
+        // SAFETY: the handle and the stream exist, and the workspace has so many bytes, as long as products are computed in it.
+        unsafe {
+            is_done(cublasSetStream_v2(self.handle, stream.cast()))
+                && is_done(cublasSetWorkspace_v2(self.handle, memory, WORKSPACE))
+        }
     }
 }

@@ -81,9 +81,34 @@ pub(crate) struct Blocks {
     reserved: usize,
     /// Bytes of free blocks.
     cached: usize,
+    /// Whether free segments stay.
+    keeps_segments: bool,
 }
 
 impl Blocks {
+    /// Blocks whose segments stay until they are asked for: a captured graph has their addresses.
+    pub(crate) fn keeping_segments() -> Self {
+        Blocks { keeps_segments: true, ..Blocks::default() }
+    }
+
+    /// Whether an address is in a segment.
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        let before = self.all.range(..=address).next_back();
+        before.is_some_and(|(start, block)| address < start + block.bytes as u64)
+    }
+
+    /// Addresses and bytes of all segments.
+    pub(crate) fn segments(&self) -> Vec<(u64, usize)> {
+        let mut segments: Vec<(u64, usize)> = Vec::new();
+        for (address, block) in &self.all {
+            match segments.last_mut().filter(|_| !block.begins_segment) {
+                Some((_, bytes)) => *bytes += block.bytes,
+                None => segments.push((*address, block.bytes)),
+            }
+        }
+        segments
+    }
+
     /// The address of a block of at least so many bytes. Where the source has no segment, free segments are returned to it first.
     ///
     /// # Errors
@@ -170,6 +195,9 @@ impl Blocks {
 
     /// Returns segments of which nothing is in use.
     pub(crate) fn release_free(&mut self, source: &impl SegmentSource) {
+        if self.keeps_segments {
+            return;
+        }
         let is_whole = |(address, block): (&u64, &Block)| {
             let end = address + block.bytes as u64;
             let ends = self.all.get(&end).is_none_or(|next| next.begins_segment);

@@ -7,8 +7,8 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 
 pub(crate) use cudarc::driver::sys::{
-    CUcontext, CUdevice_attribute, CUdeviceptr as DevicePtr, CUevent, CUevent_flags, CUfunction, CUresult,
-    CUstream, CUstream_flags,
+    CUcontext, CUdevice_attribute, CUdeviceptr as DevicePtr, CUevent, CUevent_flags, CUfunction, CUgraph,
+    CUgraphExec, CUresult, CUstream, CUstream_flags, CUstreamCaptureMode,
 };
 
 functions! {
@@ -26,6 +26,13 @@ functions! {
         cuStreamSynchronize,
         cuStreamQuery,
         cuStreamWaitEvent,
+        cuStreamDestroy_v2,
+        cuStreamBeginCapture_v2,
+        cuStreamEndCapture,
+        cuGraphInstantiateWithFlags,
+        cuGraphLaunch,
+        cuGraphDestroy,
+        cuGraphExecDestroy,
         cuEventCreate,
         cuEventDestroy_v2,
         cuEventRecord,

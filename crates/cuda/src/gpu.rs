@@ -9,6 +9,7 @@ use crate::driver::{
     cuStreamSynchronize, driver,
 };
 use crate::fault::FaultWord;
+use crate::graph;
 use crate::memory::Memory;
 use crate::programs::Programs;
 use crate::staging::Staging;
@@ -212,6 +213,7 @@ impl Gpu {
     /// # Errors
     /// What the driver reports of that work, and `Index`.
     pub(crate) fn wait(&self) -> Result<()> {
+        graph::refuse(self.index, "a wait for the device")?;
         self.activate()?;
         count_wait();
         self.faults.request(self)?;

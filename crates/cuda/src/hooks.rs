@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "copies bytes between the host and devices")]
 
 use crate::gpu::{Devices, current_index, devices, set_current_index};
+use crate::graph;
 use crate::memory::CudaAllocator;
 use flambeau_core::allocator::MemoryStats;
 use flambeau_core::backend::{Backend, DeviceHooks};
@@ -43,6 +44,13 @@ impl DeviceHooks for Hooks {
         };
         if bytes == 0 {
             return Ok(());
+        }
+        if from.0.is_cpu() || to.0.is_cpu() {
+            let (device, what) = match from.0.is_cpu() {
+                true => (to.0, "a copy from the host"),
+                false => (from.0, "a copy to the host"),
+            };
+            graph::refuse(index(device)?, what)?;
         }
         let (source, target) = (from.1.addr() as u64, to.1.addr() as u64);
         let ordered = |device: Device, address: u64, access| match device.is_cpu() {

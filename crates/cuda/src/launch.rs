@@ -3,6 +3,7 @@
 
 use crate::driver::cuLaunchKernel;
 use crate::gpu::{Gpu, devices};
+use crate::graph;
 use crate::programs::Function;
 use flambeau_core::storage_guards::DeviceGuards;
 use flambeau_core::{Access, Result, Storage, ensure, error};
@@ -124,7 +125,12 @@ impl Gpu {
             )
         };
         self.driver.check(status, "cuLaunchKernel")?;
-        if is_synchronous() { self.wait() } else { Ok(()) }
+        self.wait_if_synchronous()
+    }
+
+    /// Waits for what was launched, where the environment says so. What is captured runs later.
+    pub(crate) fn wait_if_synchronous(&self) -> Result<()> {
+        if is_synchronous() && !graph::is_captured(self.index) { self.wait() } else { Ok(()) }
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `library`, `driver`, `nvrtc`, `blas` | libraries that are opened at run time, and their functions |
 //! | `gpu`, `memory`, `blocks`, `staging`, `pinned`, `fault` | devices: contexts, memory, copies, faults of kernels |
 //! | `streams`, `order` | streams and events, and the order of uses of memory by several streams |
+//! | `graph` | work that is captured once and launched many times |
 //! | `print`, `programs`, `launch` | CUDA C++ of formulas; compiled programs; launches |
 //! | `loops`, `math` | elementwise loops, which serve all formulas of `flambeau-ops`; their mathematical functions |
 //! | `native`, `fallback` | kernels of other operators; operators without one |
@@ -23,6 +24,7 @@ mod driver;
 mod fallback;
 mod fault;
 mod gpu;
+mod graph;
 mod hooks;
 mod launch;
 mod library;
@@ -40,6 +42,7 @@ mod streams;
 pub mod testing;
 
 pub use gpu::waits;
+pub use graph::{Graph, GraphPool, is_current_stream_capturing};
 pub use hooks::{
     DeviceProperties, current_device, device_count, empty_cache, is_available, memory_stats, properties,
     reset_peak_memory_stats, set_current_device, synchronize,

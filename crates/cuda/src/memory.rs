@@ -3,9 +3,10 @@
 
 use crate::blocks::{Blocks, SegmentSource};
 use crate::gpu::{Gpu, devices};
+use crate::graph::{self, Pool};
 use flambeau_core::allocator::MemoryStats;
 use flambeau_core::{Access, Allocator, DataPtr, ErrorKind, Result, ensure, error};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 /// Whether freed memory is kept. With `FLAMBEAU_NO_CUDA_MEMORY_CACHING=1` in the environment every tensor has memory of its own from the
 /// driver, so that a tool which checks accesses to memory sees where each ends.
@@ -19,6 +20,8 @@ fn is_caching() -> bool {
 #[derive(Default)]
 pub(crate) struct Memory {
     state: Mutex<State>,
+    /// The memory of captured graphs, which is apart.
+    pools: Mutex<Vec<Weak<Pool>>>,
 }
 
 #[derive(Default)]
@@ -27,8 +30,22 @@ struct State {
     stats: MemoryStats,
 }
 
+impl State {
+    fn note_allocation(&mut self, bytes: usize) {
+        let stats = &mut self.stats;
+        stats.live_bytes += bytes;
+        stats.peak_bytes = stats.peak_bytes.max(stats.live_bytes);
+        stats.allocations += 1;
+    }
+
+    fn note_free(&mut self, bytes: usize) {
+        self.stats.live_bytes -= bytes;
+        self.stats.frees += 1;
+    }
+}
+
 /// Segments of a device's memory.
-struct Segments<'a>(&'a Gpu);
+pub(crate) struct Segments<'a>(pub(crate) &'a Gpu);
 
 impl SegmentSource for Segments<'_> {
     fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -46,10 +63,42 @@ impl Gpu {
     }
 
     pub(crate) fn memory_stats(&self) -> MemoryStats {
+        let of_graphs: usize = self.pools().iter().map(|pool| pool.cached_bytes()).sum();
         let state = self.memory_state();
         let mut stats = state.stats;
-        stats.cached_bytes = state.blocks.reserved_and_cached().1;
+        stats.cached_bytes = state.blocks.reserved_and_cached().1 + of_graphs;
         stats
+    }
+
+    /// The memory of captured graphs.
+    fn pools(&self) -> Vec<Arc<Pool>> {
+        let mut pools = self.memory.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Has memory of captured graphs counted.
+    pub(crate) fn add_pool(&self, pool: &Arc<Pool>) {
+        self.memory.pools.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(pool));
+    }
+
+    /// Counts an allocation.
+    pub(crate) fn note_allocation(&self, bytes: usize) {
+        self.memory_state().note_allocation(bytes);
+    }
+
+    /// Counts a block that is freed.
+    pub(crate) fn note_free(&self, bytes: usize) {
+        self.memory_state().note_free(bytes);
+    }
+
+    /// Returns free segments to the device.
+    pub(crate) fn release_cached(&self) {
+        self.memory_state().blocks.release_free(&Segments(self));
+    }
+
+    pub(crate) fn no_memory(&self, bytes: usize) -> flambeau_core::Error {
+        self.out_of_memory(bytes, &self.memory_state())
     }
 
     pub(crate) fn reset_peak(&self) {
@@ -60,6 +109,9 @@ impl Gpu {
     fn allocate(&'static self, bytes: usize) -> Result<DataPtr> {
         if bytes == 0 {
             return Ok(DataPtr::empty());
+        }
+        if let Some(pool) = graph::captured_pool(self.index) {
+            return pool.allocate(bytes);
         }
         let mut state = self.memory_state();
         let found = match is_caching() {
@@ -74,10 +126,7 @@ impl Gpu {
             self.give_back(&mut state, address);
             return Err(error);
         }
-        let stats = &mut state.stats;
-        stats.live_bytes += bytes;
-        stats.peak_bytes = stats.peak_bytes.max(stats.live_bytes);
-        stats.allocations += 1;
+        state.note_allocation(bytes);
         let context = std::ptr::from_ref(self).cast_mut().cast();
         let data = std::ptr::without_provenance_mut(address as usize);
         // SAFETY: the block is of these bytes, and nobody else has it; `free` may run on any thread. The host does not access them.
@@ -114,8 +163,7 @@ unsafe fn free(data: *mut u8, bytes: usize, context: *mut ()) {
     // SAFETY: the condition above; devices live as long as the process.
     let gpu = unsafe { &*context.cast::<Gpu>() };
     let mut state = gpu.memory_state();
-    state.stats.live_bytes -= bytes;
-    state.stats.frees += 1;
+    state.note_free(bytes);
     gpu.give_back(&mut state, data.addr() as u64);
 }
 

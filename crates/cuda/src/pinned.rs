@@ -9,6 +9,7 @@ use crate::driver::{
     cuMemcpyHtoDAsync_v2,
 };
 use crate::gpu::{Gpu, devices};
+use crate::graph;
 use flambeau_core::allocator::MemoryStats;
 use flambeau_core::{Allocator, DataPtr, Device, Result, Storage, TensorImpl, ensure, error};
 use flambeau_ops::{Tensor, ops};
@@ -92,6 +93,7 @@ impl Allocator for PinnedAllocator {
         if bytes == 0 {
             return Ok(DataPtr::empty());
         }
+        graph::refuse_on_any_device("an allocation of pinned memory")?;
         let size = bytes.checked_next_power_of_two().map(|size| size.max(SMALLEST));
         let size = size.ok_or_else(|| error!(OutOfMemory, "cuda: no memory has {bytes} bytes"))?;
         let mut pool = pool();
@@ -176,7 +178,8 @@ unsafe fn free(data: *mut u8, bytes: usize, _: *mut ()) {
 
 /// Returns pinned memory that nobody uses to the system.
 pub(crate) fn empty_cache() {
-    if IS_USED.load(Ordering::Relaxed) {
+    // The driver waits for all devices before it takes pinned memory back.
+    if IS_USED.load(Ordering::Relaxed) && graph::refuse_on_any_device("").is_ok() {
         PinnedAllocator.empty_cache();
     }
 }

@@ -8,6 +8,7 @@ use crate::driver::{
     elapsed_milliseconds,
 };
 use crate::gpu::{Gpu, NON_BLOCKING, current_index, devices};
+use crate::graph;
 use crate::launch::gpu_of;
 use crate::order::{Order, StreamNumber, Waits};
 use flambeau_core::{Access, Result, Storage, bail, ensure, error};
@@ -169,6 +170,7 @@ impl Stream {
     /// # Errors
     /// What the device reports of that work.
     pub fn query(&self) -> Result<bool> {
+        graph::refuse(self.device, "a query of a stream")?;
         let (gpu, handle) = self.handle()?;
         // SAFETY: the stream exists.
         is_ready(gpu, unsafe { cuStreamQuery(handle) }, "cuStreamQuery")
@@ -180,6 +182,7 @@ impl Stream {
     /// What the driver reports.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         let Some((_, recorded)) = event.recorded() else { return Ok(()) };
+        graph::refuse(self.device, "a wait for an event")?;
         let (gpu, handle) = self.handle()?;
         // SAFETY: stream and event exist.
         gpu.driver.check(unsafe { cuStreamWaitEvent(handle, recorded, 0) }, "cuStreamWaitEvent")
@@ -190,6 +193,10 @@ impl Stream {
     /// # Errors
     /// What the driver reports.
     pub fn wait_stream(&self, other: &Stream) -> Result<()> {
+        // All that a thread captures is in one order, and a launch of the graph waits for what others do with the same memory.
+        if graph::is_captured(self.device) && other.device == self.device {
+            return Ok(());
+        }
         let event = Event::new(false);
         event.record(other)?;
         self.wait_event(&event)
@@ -232,6 +239,7 @@ impl Event {
     /// # Errors
     /// `InvalidArgument` where it has recorded a stream of another device, and what the driver reports.
     pub fn record(&self, stream: &Stream) -> Result<()> {
+        graph::refuse(stream.device, "a recording of an event")?;
         let (gpu, queue) = stream.handle()?;
         let mut known = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         let event = match *known {
@@ -272,6 +280,7 @@ impl Event {
     /// What the device reports of that work.
     pub fn synchronize(&self) -> Result<()> {
         let Some((device, event)) = self.recorded() else { return Ok(()) };
+        graph::refuse(device, "a wait for an event")?;
         let gpu = devices()?.gpu(device)?;
         gpu.activate()?;
         // SAFETY: the event exists.
@@ -330,6 +339,8 @@ pub fn record_stream(tensor: &Tensor, stream: &Stream) -> Result<()> {
 /// `Device` where the tensor is on the host, and what the driver reports.
 pub fn hand_over(tensor: &Tensor, stream: Option<usize>) -> Result<()> {
     let gpu = gpu_of(tensor)?;
+    graph::refuse(gpu.index, "an exchange with another library")
+        .map_err(|error| error.in_operator("__dlpack__"))?;
     gpu.order_storage(tensor.storage(), Access::Write)?;
     let Some(address) = stream.filter(|address| *address != gpu.stream().addr()) else { return Ok(()) };
     gpu.activate()?;
@@ -357,7 +368,8 @@ fn current_on(device: usize) -> Option<(StreamNumber, CUstream)> {
 impl Gpu {
     /// The stream that this thread uses.
     pub(crate) fn stream(&self) -> CUstream {
-        current_on(self.index).map_or(self.default_stream, |(_, handle)| handle)
+        let current = || current_on(self.index).map_or(self.default_stream, |(_, handle)| handle);
+        graph::captured_stream(self.index).unwrap_or_else(current)
     }
 
     fn handle_of(&self, number: StreamNumber) -> Result<CUstream> {
@@ -378,6 +390,7 @@ impl Gpu {
     /// # Errors
     /// As for [`wait`](Self::wait).
     pub(crate) fn wait_for_all(&self) -> Result<()> {
+        graph::refuse(self.index, "a wait for the device")?;
         if SEVERAL.load(Ordering::Relaxed) {
             self.activate()?;
             for stream in self.all_streams() {
@@ -436,6 +449,9 @@ impl Gpu {
     /// # Errors
     /// What the driver reports.
     pub(crate) fn order(&self, address: u64, bytes: usize, access: Access) -> Result<()> {
+        if let Some(pool) = graph::captured_pool(self.index) {
+            return pool.ensure_has(address, bytes);
+        }
         if !SEVERAL.load(Ordering::Relaxed) || bytes == 0 {
             return Ok(());
         }
@@ -451,6 +467,9 @@ impl Gpu {
     /// # Errors
     /// What the driver reports.
     pub(crate) fn order_storage(&self, storage: &Storage, access: Access) -> Result<()> {
+        if graph::note_use(self.index, storage, access) {
+            return Ok(());
+        }
         self.order(storage.data_ptr().addr() as u64, storage.nbytes(), access)
     }
 

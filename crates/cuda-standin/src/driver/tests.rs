@@ -103,6 +103,82 @@ fn pinned_memory_is_read_when_the_copy_runs() {
     }
 }
 
+/// The graph of what a stream is given while it captures, or the status of the end of the capture.
+fn captured(bench: &Bench, work: impl FnOnce()) -> Result<Object, Code> {
+    let (mut graph, mut executable) = (null_mut(), null_mut());
+    // SAFETY: all addresses are of variables.
+    unsafe {
+        assert_eq!(graphs::cuStreamBeginCapture_v2(bench.stream, 2), SUCCESS);
+        work();
+        match graphs::cuStreamEndCapture(bench.stream, &raw mut graph) {
+            SUCCESS => {}
+            status => return Err(status),
+        }
+        assert_eq!(graphs::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0), SUCCESS);
+        assert_eq!(graphs::cuGraphDestroy(graph), SUCCESS);
+        assert_eq!(graphs::cuGraphDestroy(graph), Status::ERROR_INVALID_HANDLE.0);
+    }
+    Ok(executable)
+}
+
+#[test]
+fn captured_work_runs_once_for_each_launch_of_its_graph() {
+    let bench = bench();
+    // SAFETY: as above; both copies are inside the memory.
+    unsafe {
+        assert_eq!(cuMemsetD8Async(bench.memory, 0, 64, bench.stream), SUCCESS);
+        assert_eq!(cuMemsetD8Async(bench.memory + 32, 7, 4, bench.stream), SUCCESS);
+        let work = || {
+            assert_eq!(cuMemcpyDtoDAsync_v2(bench.memory, bench.memory + 32, 4, bench.stream), SUCCESS);
+            assert_eq!(cuMemsetD8Async(bench.memory + 4, 9, 4, bench.stream), SUCCESS);
+        };
+        let graph = captured(&bench, work).unwrap();
+        assert_eq!(content(&bench)[..2], [0, 0]);
+        for value in [1u8, 2] {
+            assert_eq!(cuMemsetD8Async(bench.memory + 32, value, 4, bench.stream), SUCCESS);
+            assert_eq!(graphs::cuGraphLaunch(graph, bench.stream), SUCCESS);
+            assert_eq!(content(&bench)[..2], [u32::from_le_bytes([value; 4]), 0x0909_0909]);
+        }
+        // It is destroyed while its last launch has not run.
+        assert_eq!(cuMemsetD8Async(bench.memory + 32, 3, 4, bench.stream), SUCCESS);
+        assert_eq!(graphs::cuGraphLaunch(graph, bench.stream), SUCCESS);
+        assert_eq!(graphs::cuGraphExecDestroy(graph), SUCCESS);
+        assert_eq!(content(&bench)[0], 0x0303_0303);
+        assert_eq!(graphs::cuGraphLaunch(graph, bench.stream), Status::ERROR_INVALID_HANDLE.0);
+    }
+}
+
+#[test]
+fn what_a_capture_does_not_permit_is_an_error_and_ends_it() {
+    let bench = bench();
+    let (mut event, numbers, mut other) = (null_mut(), [1u32; 16], [0u32; 16]);
+    let unsupported = Status::ERROR_STREAM_CAPTURE_UNSUPPORTED.0;
+    // SAFETY: as above; the copies are inside the memory.
+    unsafe {
+        assert_eq!(cuEventCreate(&raw mut event, 0), SUCCESS);
+        assert_eq!(cuEventRecord(event, bench.stream), SUCCESS);
+        let target = other.as_mut_ptr().cast();
+        let calls: [(&dyn Fn() -> Code, Code); 6] = [
+            (&|| cuStreamSynchronize(bench.stream), unsupported),
+            (&|| cuStreamQuery(bench.stream), unsupported),
+            (&|| cuEventRecord(event, bench.stream), unsupported),
+            (&|| cuStreamWaitEvent(bench.stream, event, 0), Status::ERROR_STREAM_CAPTURE_ISOLATION.0),
+            (&|| cuMemcpyHtoDAsync_v2(bench.memory, numbers.as_ptr().cast(), 64, bench.stream), unsupported),
+            (&|| cuMemcpyDtoHAsync_v2(target, bench.memory, 64, bench.stream), unsupported),
+        ];
+        for (call, status) in calls {
+            let ended = captured(&bench, || assert_eq!(call(), status));
+            assert_eq!(ended, Err(Status::ERROR_STREAM_CAPTURE_INVALIDATED.0));
+        }
+        assert_eq!(graphs::cuStreamEndCapture(bench.stream, &raw mut event), Status::ERROR_ILLEGAL_STATE.0);
+        assert_eq!(graphs::cuStreamBeginCapture_v2(null_mut(), 2), unsupported);
+        assert_eq!(graphs::cuStreamBeginCapture_v2(bench.stream, 2), SUCCESS);
+        assert_eq!(graphs::cuStreamBeginCapture_v2(bench.stream, 2), Status::ERROR_ILLEGAL_STATE.0);
+        // A stream that is destroyed takes its capture along.
+        assert_eq!(cuStreamDestroy_v2(bench.stream), SUCCESS);
+    }
+}
+
 /// A product of cuBLAS: 2 x 3 by 3 x 2, whose result has the leading dimension that is given.
 fn product(bench: &Bench, library: Object, leading: c_int) -> Code {
     let (alpha, beta) = (2f32, 0f32);

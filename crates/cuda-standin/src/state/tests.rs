@@ -162,3 +162,34 @@ fn modules_take_their_variables_with_them() {
     assert_eq!(state.load(0, &source.replace("add.s32", "add.q32")), Err(Status::ERROR_INVALID_PTX));
     assert_eq!(state.devices[0].memory.count(), 0);
 }
+
+#[test]
+fn calls_that_may_wait_end_a_capture_that_is_not_relaxed() {
+    let mut bench = Bench::new(0);
+    for (is_relaxed, always, is_ended) in
+        [(true, false, false), (true, true, true), (false, false, true), (false, true, true)]
+    {
+        bench.state.begin_capture(bench.streams[0], is_relaxed).unwrap();
+        assert_eq!(bench.state.refuse_waits(0, always).is_err(), is_ended);
+        assert_eq!(bench.state.refuse_waits(1, always), Ok(()));
+        let ended = bench.state.end_capture(bench.streams[0]);
+        assert_eq!(ended.is_err(), is_ended, "{ended:?}");
+    }
+}
+
+#[test]
+fn memory_that_was_freed_before_a_launch_of_its_graph_is_found() {
+    let mut bench = Bench::new(0);
+    bench.state.begin_capture(bench.streams[0], true).unwrap();
+    bench.increment(0, bench.data).unwrap();
+    let graph = bench.state.end_capture(bench.streams[0]).unwrap();
+    let graph = bench.state.instantiate(graph).unwrap();
+    for value in [1, 2] {
+        bench.state.launch_graph(graph, bench.streams[1]).unwrap();
+        bench.state.synchronize_stream(bench.streams[1]).unwrap();
+        assert_eq!(bench.value(), value);
+    }
+    bench.state.devices[0].memory.free(bench.data).unwrap();
+    bench.state.launch_graph(graph, bench.streams[1]).unwrap();
+    assert_eq!(bench.state.synchronize_stream(bench.streams[1]), Err(Status::ERROR_ILLEGAL_ADDRESS));
+}

@@ -1,11 +1,12 @@
 //! All checks that need a GPU: the operator table against the host, determinism, memory, faults, a GPT and a ResNet in training, and times.
 //!
-//! `device_check [PART]..` runs the parts that are named, or all: memory, pinned, large, faults, streams, products, steady, training, images,
-//! speed, rows, complex, layouts, variants, gradients, portable, repeats. It prints what it counted, and fails if anything differs. With
+//! `device_check [PART]..` runs the parts that are named, or all: memory, pinned, large, faults, streams, graphs, products, steady, training,
+//! images, speed, rows, complex, layouts, variants, gradients, portable, repeats. It prints what it counted, and fails if anything differs. With
 //! `FLAMBEAU_CHECK_TIER=quick` the parts are small, for a device that is slow, and with `FLAMBEAU_CHECK_TYPES=all` beside that rows are still
 //! compared in all types.
 
 mod gradients;
+mod graphs;
 mod memory;
 mod portable;
 mod products;
@@ -35,12 +36,13 @@ fn is_all_types() -> bool {
 /// A part: its name, and what it counts as faults.
 type Part = (&'static str, fn() -> Result<usize>);
 
-const PARTS: [Part; 17] = [
+const PARTS: [Part; 18] = [
     ("memory", memory::stress),
     ("pinned", memory::pinned),
     ("large", memory::more_than_32_bits),
     ("faults", memory::index_faults),
     ("streams", streams::ordered),
+    ("graphs", graphs::captured),
     ("products", products::exact),
     ("steady", training::steady),
     ("training", training::small_gpt),

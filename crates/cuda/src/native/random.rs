@@ -2,7 +2,8 @@
 //! and truth values are computed by the device as on the host, and others are drawn on the host and copied.
 
 use super::{empty, meta, name_of, program, to_device};
-use crate::launch::{Arguments, Grid, ceil_div, guarded};
+use crate::graph;
+use crate::launch::{Arguments, Grid, ceil_div, gpu_of, guarded};
 use crate::print::pair_function;
 use flambeau_core::{Device, DispatchKeySet, Generator, Result, ScalarType};
 use flambeau_ops::loops::normal_expression;
@@ -25,6 +26,7 @@ macro_rules! drawn {
                     Some(generator) => generator,
                     None => Generator::default_of(self_.device())?,
                 };
+                refuse_in_capture(stringify!($kernel), self_)?;
                 distributions::$kernel(self_, $($arg,)* Some(generator))
             }
             register!(ops::$operator, Cuda, kernel);
@@ -70,6 +72,7 @@ fn fill(
     draw: &[u64],
     generator: &Generator,
 ) -> Result<()> {
+    refuse_in_capture(name, self_)?;
     // Normal numbers come in pairs.
     let odd = if kind == NORMAL { self_.numel() % 2 } else { 0 };
     let philox = generator.reserve_words(self_.numel().saturating_add(odd), words as u64)?;
@@ -170,6 +173,11 @@ fn fill_integers(self_: &Tensor, integers: &Integers, generator: Option<&Generat
     // All of 2^64 numbers are counted as 0.
     let draw = [integers.low as u64, integers.count as u64, lowest as u64, highest as u64];
     fill("random_", self_, ("INTEGERS", 2), &draw, generator)
+}
+
+/// Each launch of a graph would give the numbers of its capture.
+fn refuse_in_capture(name: &str, tensor: &Tensor) -> Result<()> {
+    graph::refuse(gpu_of(tensor)?.index, "the use of random numbers").map_err(|error| error.in_operator(name))
 }
 
 /// Every program of this module, in a type.

@@ -15,6 +15,7 @@ const PARTS: &[&str] = &[
     "pinned",
     "faults",
     "streams",
+    "graphs",
     "products",
     "steady",
     "training",
@@ -31,7 +32,7 @@ const PARTS: &[&str] = &[
 const TABLE: &[&str] = &["rows", "complex", "layouts", "variants", "gradients", "portable", "repeats"];
 /// The parts that run in other orders too, and print a digest of their results. There each tensor has memory of its own, so that its bounds
 /// are those that are checked, and unordered accesses to shared memory are faults.
-const DRAWN: &[&str] = &["streams", "products", "training", "images", "rows", "repeats"];
+const DRAWN: &[&str] = &["streams", "graphs", "products", "training", "images", "rows", "repeats"];
 /// The orders of work beside that of the calls, which has the number 0.
 const SEEDS: &[u64] = &[1, 2];
 /// The orders in which all that is drawn runs with `--schedules`.
@@ -115,7 +116,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Outcome {
     Ok(if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the products with the stand-in for cuBLAS, which is the same library under another name; returns how often they differ.
+/// Runs the products, and graphs with products, with the stand-in for cuBLAS, which is the same library under another name; returns how often they differ.
 fn by_library(libraries: &Path, first: &Run) -> Result<usize, Box<dyn std::error::Error>> {
     let folder = root().join("target/cuda-standin/cublas");
     std::fs::create_dir_all(&folder)?;
@@ -123,9 +124,9 @@ fn by_library(libraries: &Path, first: &Run) -> Result<usize, Box<dyn std::error
     let _ = std::fs::remove_file(&link);
     #[cfg(unix)]
     std::os::unix::fs::symlink(built("debug").join("libflambeau_cuda_standin.so"), &link)?;
-    println!("cuda: products, with the stand-in for cuBLAS");
+    println!("cuda: products and graphs, with the stand-in for cuBLAS");
     let mut command = program(libraries);
-    command.arg("products").env("LD_LIBRARY_PATH", &folder);
+    command.args(["products", "graphs"]).env("LD_LIBRARY_PATH", &folder);
     command.env("FLAMBEAU_CUDA_BLAS", "library").env("FLAMBEAU_CHECK_BLAS", "library");
     let run = finished(command)?;
     let differs = run.digests.iter().any(|digest| !first.digests.contains(digest));
