@@ -101,6 +101,41 @@ def copy(values):
         return tree_map(one, values)
 
 
+def wide(dtype):
+    """The type of the same kind with 64 bits a number."""
+    return torch.complex128 if dtype.is_complex else torch.float64 if dtype.is_floating_point else dtype
+
+
+def in_double(values):
+    """The same arguments, contiguous in memory of their own, with every number that is not an integer in 64 bits."""
+    def one(v):
+        if isinstance(v, torch.dtype):
+            return wide(v)
+        if not isinstance(v, torch.Tensor):
+            return v
+        return v.detach().to(wide(v.dtype), copy=True, memory_format=torch.contiguous_format)
+    return tree_map(one, values)
+
+
+def exactly(run, *args):
+    """What a call gives in 64 bits, or None where it has no result so."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        return run(*args)
+    except (*REFUSALS, MemoryError):
+        return None
+    finally:
+        torch.set_default_dtype(usual)
+
+
+def computing_type(operator, values):
+    """The type in which a call computes, where its result is converted to that of `out`."""
+    inputs = [t.dtype for p, v in zip(operator.parameters, values) if not p.written for t in tensors_of([v])]
+    numbers = [dtype for dtype in inputs if dtype.is_floating_point or dtype.is_complex]
+    return min(numbers, key=lambda dtype: dtype.to_real().itemsize, default=torch.float32)
+
+
 def bytes_of(storage):
     return torch.empty(0, dtype=torch.uint8).set_(storage).clone().numpy().tobytes()  # not itself: NumPy fixes its size
 
@@ -166,6 +201,10 @@ class Writer:
         elif isinstance(value, float):
             self.byte(1)
             self.float(value)
+        elif isinstance(value, complex):
+            self.byte(3)
+            self.float(value.real)
+            self.float(value.imag)
         else:
             raise Unwritable(f"the number {value!r}")
 
@@ -190,7 +229,7 @@ class Writer:
             return self.list(value, one)
         single = {"Scalar": (4, self.scalar), "int": (5, self.int), "float": (6, self.float), "bool": (7, self.byte),
                   "str": (11, self.string), "ScalarType": (12, self.dtype), "MemoryFormat": (15, lambda v: self.byte(FORMATS.index(v)))}
-        if base in single and isinstance(value, (bool, int, float, str, torch.dtype, torch.memory_format)):
+        if base in single and isinstance(value, (bool, int, float, complex, str, torch.dtype, torch.memory_format)):
             code, one = single[base]
             self.byte(code)
             return one(value)
@@ -204,8 +243,9 @@ class Writer:
         if t is not None:
             self.tensor(t, storages)
 
-    def given(self, t, storages):
-        if t.layout != torch.strided or t.is_complex() or t.device.type != "cpu" or t.numel() * t.element_size() > 1 << 20:
+    def given(self, t, storages, exact=None, computed=None):
+        """A tensor that PyTorch gave, beside its elements as contiguous tensors of 64 bits give them, and the type it was computed in, where known."""
+        if t.layout != torch.strided or t.device.type != "cpu" or t.numel() * t.element_size() > 1 << 20:
             raise Unwritable("a result of another kind")
         key = t.untyped_storage()._cdata
         self.int(storages.index(key) if key in storages else -1)
@@ -214,16 +254,24 @@ class Writer:
         self.list(t.stride(), self.int)
         self.int(t.storage_offset())
         self.bytes(logical_bytes(t))
+        is_real = t.is_floating_point() or t.is_complex()
+        narrower = computed is not None and is_real and computed.to_real().itemsize < t.dtype.to_real().itemsize
+        self.dtype(computed if narrower else t.dtype)
+        is_exact = isinstance(exact, torch.Tensor) and exact.shape == t.shape and exact.dtype == wide(t.dtype)
+        # PyTorch writes some results that are not contiguous in the wrong order.
+        is_exact = is_exact and (narrower or exact.dtype != t.dtype or not t.is_contiguous())
+        self.bytes(logical_bytes(exact) if is_exact else b"")
 
-    def outcome(self, value, storages):
+    def outcome(self, value, storages, exact=None):
         if value is None:
             self.byte(0)
         elif isinstance(value, torch.Tensor):
             self.byte(1)
-            self.given(value, storages)
+            self.given(value, storages, exact)
         elif isinstance(value, (list, tuple)):
+            exact = exact if isinstance(exact, (list, tuple)) and len(exact) == len(value) else [None] * len(value)
             self.byte(2)
-            self.list(value, lambda t: self.given(t, storages))
+            self.list(list(zip(value, exact)), lambda pair: self.given(pair[0], storages, pair[1]))
         elif isinstance(value, (bool, int, float)):
             self.byte(3)
             self.float(value)
@@ -282,33 +330,48 @@ def written_gradients(operator, values):
     values = copy(values)
     w = Writer()
     storages, _ = put_call(w, operator, values, "gradients")
-    leaves = [t for t in tensors_of(values) if t.dtype in (torch.float32, torch.float64)]
+    leaves = [i for i, t in enumerate(tensors_of(values)) if t.dtype in (torch.float32, torch.float64)]
     if not leaves or not operator.has_values or any(p.written for p in operator.parameters):
         return None
-    for leaf in leaves:
-        leaf.requires_grad_(True)
-    outputs = [t for t in tensors_of(operator.run(values)) if t.requires_grad]
-    if not outputs:
+    seeds, grads = gradients(operator, values, leaves)
+    if not seeds:
         return None
-    seeds = [torch.linspace(-1, 1.5, t.numel(), dtype=t.dtype).reshape(t.shape) for t in outputs]
-    grads = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
+    _, exact = exactly(gradients, operator, in_double(values), leaves) or (None, [])
+    exact = exact if len(exact) == len(grads) else [None] * len(grads)
     w.byte(2)
     w.list(seeds, lambda t: w.given(t, []))
-    w.list([g if g is None else g.detach() for g in grads], lambda g: w.outcome(g, []))
+    w.list(list(zip(grads, exact)), lambda pair: w.outcome(pair[0], [], pair[1]))
     return bytes(w.out)
+
+
+def gradients(operator, values, leaves):
+    """The gradients of the tensors at some positions, and what the results were multiplied by: nothing where none has a history."""
+    leaves = [tensors_of(values)[i].requires_grad_(True) for i in leaves]
+    outputs = [t for t in tensors_of(operator.run(values)) if t.requires_grad]
+    if not outputs:
+        return [], []
+    seeds = [torch.linspace(-1, 1.5, t.numel(), dtype=t.dtype).reshape(t.shape) for t in outputs]
+    grads = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
+    return seeds, [g if g is None else g.detach() for g in grads]
 
 
 def expect(w, operator, values, storages, before, independent):
     """What the call gives."""
     apart = copy(independent) if independent is not None else values
     kept = tensors_of(values)  # storages stay alive, so that their identity means something
-    try:
-        with torch.no_grad():
+    double = in_double(apart)
+    with torch.no_grad():
+        try:
             results = operator.run(apart)
-    except REFUSALS as error:
-        w.byte(0)
-        return w.string(str(error).split("\n")[0][:200])
+        except REFUSALS as error:
+            words = str(error).split("\n")[0][:200]
+            if words.startswith("aten::") and "Expected a value of type" in words:
+                raise Unwritable("no call of the operator: PyTorch refuses to pass the arguments to it") from None
+            w.byte(0)
+            return w.string(words)
+        exact = exactly(operator.run, double) if operator.has_values else None
     w.byte(1)
+    double = double if exact is not None else [None] * len(values)
     changed = [i for i, p in enumerate(operator.parameters) if p.written and isinstance(apart[i], torch.Tensor)]
     if independent is not None:
         for i in changed:
@@ -324,9 +387,11 @@ def expect(w, operator, values, storages, before, independent):
     w.int(len(changed))
     for i in changed:
         w.int(i)
-        w.given(values[i], storages)
+        is_out = operator.parameters[i].keyword
+        w.given(values[i], storages, double[i], computing_type(operator, values) if is_out else None)
     if not isinstance(results, tuple):
-        results = () if results is None else (results,)
+        results, exact = (() if results is None else (results,)), (exact,)
     if changed and all(any(r is apart[i] for i in changed) for r in results if isinstance(r, torch.Tensor)):
         results = ()
-    w.list(results, lambda r: w.outcome(r, storages))
+    exact = exact if isinstance(exact, tuple) and len(exact) == len(results) else [None] * len(results)
+    w.list(list(zip(results, exact)), lambda pair: w.outcome(pair[0], storages, pair[1]))

@@ -22,20 +22,27 @@ struct Tally {
     open: BTreeMap<&'static str, Vec<String>>,
 }
 
-/// A difference that is kept on purpose: a row of `docs/differences.md`.
+/// A difference that is kept on purpose: a row of `docs/differences.md`. Each cell is a list.
 struct Kept {
-    operator: String,
-    kind: String,
-    origin: String,
+    operators: Vec<String>,
+    kinds: Vec<String>,
+    origins: Vec<String>,
+    /// Of these the report of the disagreement contains one, if there are any.
+    words: Vec<String>,
 }
 
 impl Kept {
-    fn covers(&self, case: &Case, kind: &str) -> bool {
-        let fits = |pattern: &str, word: &str| match pattern.strip_suffix('*') {
-            Some(start) => word.starts_with(start),
-            None => pattern == word,
+    fn covers(&self, case: &Case, kind: &str, report: &str) -> bool {
+        let fits = |patterns: &[String], word: &str| {
+            patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
+                Some(start) => word.starts_with(start),
+                None => pattern == word,
+            })
         };
-        fits(&self.operator, &case.name) && fits(&self.kind, kind) && fits(&self.origin, &case.origin)
+        fits(&self.operators, &case.name)
+            && fits(&self.kinds, kind)
+            && fits(&self.origins, &case.origin)
+            && (self.words.is_empty() || self.words.iter().any(|words| report.contains(words.as_str())))
     }
 }
 
@@ -69,10 +76,12 @@ fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
         let case = Arc::new(case);
         match check_in_time(*op, &case) {
             None => tally.agreed += 1,
-            Some((kind, _)) if kept.iter().any(|k| k.covers(&case, kind)) => tally.kept += 1,
             Some((kind, words)) => {
                 let line = format!("[{}] {} :: {words}", case.origin, case.words);
-                tally.open.entry(kind).or_default().push(line);
+                match kept.iter().any(|k| k.covers(&case, kind, &line)) {
+                    true => tally.kept += 1,
+                    false => tally.open.entry(kind).or_default().push(line),
+                }
             }
         }
     }
@@ -106,14 +115,21 @@ fn print(tallies: &BTreeMap<String, Tally>, shown: usize) -> Result<(), Fault> {
     if wrong == 0 { Ok(()) } else { Err(format!("{wrong} disagreements").into()) }
 }
 
-/// The rows of the table in `docs/differences.md`: operator, kind, origin, reason.
+/// The rows of the first table in `docs/differences.md`: operators, kinds, origins and words after a colon, reason.
 fn kept_differences(text: &str) -> Vec<Kept> {
-    let cell = |cells: &[&str], at: usize| cells[at].trim().trim_matches('`').to_string();
-    let row = |line: &str| {
-        let cells: Vec<&str> = line.split('|').collect();
-        let [operator, kind, origin] =
-            [1, 2, 3].map(|at| if cells.len() > 5 { cell(&cells, at) } else { String::new() });
-        (!operator.is_empty() && line.starts_with("| `")).then_some(Kept { operator, kind, origin })
-    };
-    text.lines().filter_map(row).collect()
+    let is_row = |line: &&str| line.starts_with('|');
+    let rows = text.lines().skip_while(|line| !is_row(line)).take_while(is_row);
+    rows.filter(|line| line.starts_with("| `")).filter_map(row).collect()
+}
+
+/// A row, whose cells may contain bars after a backslash.
+fn row(line: &str) -> Option<Kept> {
+    const BAR: &str = "\u{1}";
+    let line = line.replace("\\|", BAR);
+    let mut cells = line.split('|').skip(1).map(|cell| cell.trim().trim_matches('`'));
+    let list = |cell: &str| cell.split(',').map(|word| word.trim().to_string()).collect();
+    let (operators, kinds, origins) = (cells.next()?, cells.next()?, cells.next()?);
+    let (origins, words) = origins.split_once(": ").unwrap_or((origins, ""));
+    let words = words.split(BAR).filter(|word| !word.is_empty()).map(str::to_string).collect();
+    Some(Kept { operators: list(operators), kinds: list(kinds), origins: list(origins), words })
 }

@@ -43,6 +43,10 @@ pub struct Given {
     pub offset: i64,
     /// Its elements in logical order.
     pub bytes: Vec<u8>,
+    /// The type it was computed in, where that is narrower than its own.
+    pub computed: ScalarType,
+    /// The elements that PyTorch gives in 64 bits for contiguous arguments; empty where the call is such a one, or gives none.
+    pub exact: Vec<u8>,
 }
 
 /// A result that PyTorch gave.
@@ -194,6 +198,7 @@ impl<'b> Reader<'b> {
         Ok(match self.byte()? {
             0 => self.int()?.into(),
             1 => self.float()?.into(),
+            3 => Scalar::Complex(self.float()?, self.float()?),
             _ => (self.byte()? != 0).into(),
         })
     }
@@ -238,6 +243,8 @@ impl<'b> Reader<'b> {
             strides: self.list(Self::int)?,
             offset: self.int()?,
             bytes: self.bytes()?,
+            computed: self.dtype()?,
+            exact: self.bytes()?,
         })
     }
 

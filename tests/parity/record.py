@@ -14,6 +14,8 @@ DTYPES = [torch.float32, torch.float64, torch.int64, torch.bool, torch.bfloat16,
           torch.complex64, torch.complex128]
 
 
+# How long an entry may take, in time of the processor.
+SECONDS = 20
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
@@ -138,7 +140,7 @@ def alarm(*_):
 def record(operators, count, each, only=None):
     """Calls of `operators`, at most `each` for an operator and a type."""
     warnings.simplefilter("ignore")
-    signal.signal(signal.SIGALRM, alarm)
+    signal.signal(signal.SIGPROF, alarm)
     recorder = Recorder(operators, each)
     names = {name.partition(".")[0].rstrip("_") for name in (only or [])}
     for info in op_db:
@@ -147,7 +149,7 @@ def record(operators, count, each, only=None):
         dtypes = reach(info, operators)
         torch.manual_seed(0)
         try:
-            signal.alarm(20)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             for dtype in dtypes:
                 if dtype in info.dtypes:
                     run_samples(recorder, info, dtype, count if len(dtypes) > 1 else count // 4)
@@ -156,5 +158,5 @@ def record(operators, count, each, only=None):
         except TooLong:
             pass
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
     return [call for calls in recorder.calls.values() for call in calls]

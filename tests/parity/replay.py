@@ -10,7 +10,8 @@ arguments (with strides, offsets and what they share), its results or its refusa
 
 The example reads the file, makes the same calls, and compares: kinds of errors not their words, types, sizes, strides, which
 results are views, values by the tolerances of `torch.testing.assert_close` (exactly for whole numbers), and every byte of the
-arguments' memory. A difference that is meant is a row of the table in `docs/differences.md`, by operator, kind and origin, and
+arguments' memory. Values that differ agree if they are within the tolerances of what PyTorch gives for the same arguments in 64 bits, or
+as near to that as PyTorch's are. A difference that is meant is a row of the table in `docs/differences.md`, by operator, kind and origin, and
 is counted apart. The exit status says whether another one was found. `PARITY_TRACE=1` names each call before it is made.
 """
 
@@ -20,6 +21,7 @@ import os
 import pathlib
 import random
 import resource
+import signal
 import subprocess
 import sys
 import traceback
@@ -34,7 +36,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # With the features that tests have, so that the operators are not compiled again.
 BUILD = ["cargo", "build", "--quiet", "--workspace", "--example", "parity"]
 PARITY = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug/examples/parity"
-# What PyTorch crashes or hangs on would end the script: variations run in children, which this ends.
+# What PyTorch crashes or hangs on would end the script: variations run in children, which end after this time of the processor, so that
+# the cases are the same however busy it is, and after ten times as much in any case.
 SECONDS = 60
 
 
@@ -78,9 +81,10 @@ def vary_all(path, calls, all_operators, options):
         return child
     status = 1
     try:
-        import signal
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.alarm(10 * SECONDS)
         resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
         with open(path, "wb", buffering=0) as file:
             for operator, values, _ in calls:
