@@ -293,7 +293,7 @@ fn without_the_library_the_error_says_where_it_was_looked_for() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     };
     let everywhere = "libnccl.so.2, in the search path|nvidia-nccl|FLAMBEAU_NCCL_LIBRARY";
-    run(Some("/nowhere/libnccl.so.2"), &format!("{everywhere}|/nowhere/libnccl.so.2: "));
+    run(Some("/absent/libnccl.so.2"), &format!("{everywhere}|/absent/libnccl.so.2: "));
     run(Some("libc.so.6"), "the library of NCCL is too old|ncclGetUniqueId");
     if !flambeau_distributed::engine::is_nccl_available() {
         run(None, &format!("{everywhere}|libnccl.so.2: "));

@@ -377,8 +377,8 @@ def test_a_program_alone_and_arguments(monkeypatch):
         dist.init_process_group()
     with pytest.raises(ValueError, match="expected a backend of .*nccl.* but got 'ucc'"):
         dist.init_process_group("ucc")
-    monkeypatch.setenv("FLAMBEAU_NCCL_LIBRARY", "/nowhere/libnccl.so.2")
-    with pytest.raises(dist.DistBackendError, match="expected the library of NCCL.*/nowhere/libnccl.so.2"):
+    monkeypatch.setenv("FLAMBEAU_NCCL_LIBRARY", "/absent/libnccl.so.2")
+    with pytest.raises(dist.DistBackendError, match="expected the library of NCCL.*/absent/libnccl.so.2"):
         dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     assert not dist.is_nccl_available() and dist.is_backend_available("nccl")
     dist.init_process_group("cpu:gloo,cuda:nccl", store=dist.HashStore(), rank=0, world_size=1)

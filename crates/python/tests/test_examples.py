@@ -1,8 +1,9 @@
-"""The examples do what they say: a stopped run goes on to the same bits, and digits are told apart."""
+"""The examples do what they say: a stopped run goes on to the same bits, digits are told apart, ranks learn the same."""
 
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
@@ -154,3 +155,56 @@ def test_batches_give_what_loops_give():
 def test_modes_and_wrappers_have_a_cost():
     found = example("extension_costs").costs(20)
     assert len(found) == 6 and 0 < found["fl.add(x, x)"] < found["inside a mode"] < found["of a wrapper inside a mode"]
+
+
+def run(name, *arguments):
+    """What an example prints, as a program."""
+    line = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_one_two_and_four_ranks_learn_the_same(tmp_path):
+    # The last step has 15 pictures, which four micro-batches cannot share equally.
+    common = "--drawn 47 --batch 16 --epochs 2 --threads 1".split()
+
+    def learnt(ranks, micro_batches):
+        file = tmp_path / f"{ranks}_{micro_batches}"
+        run("mnist_cnn", *common, "--ranks", str(ranks), "--micro-batches", str(micro_batches), "--save", str(file))
+        return file.read_bytes()
+
+    one = learnt(1, 4)
+    assert one == learnt(2, 4) == learnt(4, 4) and len(one) > 1000
+    # Other parts of a step are another sum: the comparison can fail.
+    assert one != learnt(1, 1)
+
+
+def test_mnist_cnn_learns_and_reads_files(tmp_path, capsys, monkeypatch):
+    flambeau = pytest.importorskip("flambeau")
+    module = example("mnist_cnn")
+    pixels = flambeau.zeros(16, 8, 8, dtype=flambeau.uint8)
+    pixels[::2, :4], pixels[1::2, 4:] = 255, 255
+    header = b"\0\0\x08\x03" + b"".join(size.to_bytes(4, "big") for size in (16, 8, 8))
+    (tmp_path / "images").write_bytes(header + bytes(pixels.flatten().tolist()))
+    (tmp_path / "labels").write_bytes(b"\0\0\x08\x01" + (16).to_bytes(4, "big") + bytes([0, 1] * 8))
+    images, labels = str(tmp_path / "images"), str(tmp_path / "labels")
+    files = ["--images", images, "--labels", labels, "--test-images", images, "--test-labels", labels]
+    monkeypatch.setattr(sys, "argv", ["mnist_cnn", *files, "--epochs", "20", "--lr", "0.01", "--batch", "4"])
+    module.main()
+    assert capsys.readouterr().out.strip().endswith("16 of 16 held-out digits recognised: 100.00%")
+    (tmp_path / "labels").write_bytes(b"\0\0\x08\x01" + (16).to_bytes(4, "big") + bytes([0, 1] * 7))
+    with pytest.raises(SystemExit, match="labels: expected a file of the format IDX"):
+        module.main()
+    with pytest.raises(SystemExit):
+        module.arguments(["--ranks", "2", "--micro-batches", "6"])
+
+
+def test_hogwild_beside_data_parallel():
+    line = "--drawn 640 --epochs 6 --lr 0.2 --ranks 2"
+    steps, hogwild, parallel = run("hogwild", *line.split()).splitlines()
+    assert steps.startswith("60 steps of 32 pictures in each of 2 processes")
+    for line, name in ((hogwild, "Hogwild"), (parallel, "DistributedDataParallel")):
+        # A network that has learnt nothing recognises a tenth.
+        right = float(line.split()[-2].rstrip("%"))
+        assert line.startswith(name) and right > 20, line

@@ -16,7 +16,8 @@ pub(crate) struct Options {
     /// Fewer sizes, kills and restarts: a minute instead of some.
     #[arg(long)]
     quick: bool,
-    /// The parts to run: collectives, large, mistakes, kills, stops, restarts, memory, overlap, simulated, launchers.
+    /// The parts to run: collectives, large, mistakes, kills, stops, restarts, memory, overlap, simulated, launchers; or `plot FILE`, which
+    /// draws what the simulator says of many ranks.
     parts: Vec<String>,
 }
 

@@ -59,7 +59,7 @@ fn collectives(group: &ProcessGroup, count: usize, kind: (ScalarType, Device)) -
     let to_first = list(&|_| zeros(), on_root(0))?;
     let exchanged = list(&|_| zeros(), size)?;
     let whole = Tensor::zeros(&[size as i64, count as i64], kind)?;
-    // All are under way at once, in the order of the calls.
+    // All run at once, in the order of the calls.
     let works = [
         group.all_reduce(&sum, ReduceOp::Sum)?,
         group.all_reduce(&average, ReduceOp::Avg)?,

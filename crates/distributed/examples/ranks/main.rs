@@ -1,7 +1,9 @@
 //! Tests of process groups with real processes, each with a count: collectives against loops, mistakes, kills, stops, restarts, memory,
-//! overlap, the simulator, and launchers. `cargo xtask ranks` runs it; with names of parts it runs those.
+//! overlap, the simulator, and launchers. `cargo xtask ranks` runs it; with names of parts it runs those, and with `plot FILE` it draws what
+//! the simulator says of many ranks.
 
 mod collectives;
+mod efficiency;
 mod job;
 mod kills;
 mod launchers;
@@ -47,6 +49,11 @@ fn part(name: &str) -> Result<&'static Part> {
 /// Runs the parts of the command line, all without one.
 fn launch() -> Result<bool> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [command, file] = &arguments[..]
+        && command == "plot"
+    {
+        return efficiency::plot(file).map(|()| true);
+    }
     let quick = arguments.iter().any(|argument| argument == "--quick");
     let names: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|argument| *argument != "--quick").collect();

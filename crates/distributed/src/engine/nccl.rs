@@ -61,7 +61,7 @@ impl Engine for Nccl {
         let id = match members.rank {
             0 => {
                 let made = self.library.unique_id();
-                // The others are told of an error by a text in its place.
+                // The others get the text of an error instead.
                 let told = made.as_ref().map_or_else(|e| e.message().as_bytes(), |id| &id[..]);
                 members.store.set(&key, told)?;
                 made?.to_vec()

@@ -228,8 +228,8 @@ impl Joined {
         while !done.query()? {
             let mut code = SUCCESS;
             // SAFETY: the handle is that of ranks that have joined, and the address that of a local.
-            let asked = unsafe { (self.library.functions.async_error)(self.handle, &raw mut code) };
-            self.library.check("ncclCommGetAsyncError", asked)?;
+            let status = unsafe { (self.library.functions.async_error)(self.handle, &raw mut code) };
+            self.library.check("ncclCommGetAsyncError", status)?;
             check()?;
             if code != IN_PROGRESS
                 && let Err(e) = self.library.check("a message by NCCL", code)
