@@ -173,14 +173,24 @@ impl Nvrtc {
         Ok(images)
     }
 
-    /// The registers of a thread of the program's kernel, and the bytes of its stack in local memory.
+    /// The registers of a thread of each kernel of a program, and the bytes of its stack in local memory, by the kernel's name.
     ///
     /// # Errors
     /// As for [`compile`](Self::compile), and `Internal` where the compiler does not say.
-    pub(crate) fn resources(&self, source: &str, capability: (i32, i32)) -> Result<(u32, u32)> {
+    pub(crate) fn resources(
+        &self,
+        source: &str,
+        capability: (i32, i32),
+    ) -> Result<Vec<(String, (u32, u32))>> {
         let log = self.compiled(source, capability, &["--ptxas-options=-v"])?.log()?;
-        match (number_before(&log, " registers"), number_before(&log, " bytes stack frame")) {
-            (Some(registers), Some(bytes)) => Ok((registers, bytes)),
+        let of_kernel = |text: &str| {
+            let (name, text) = text.split_once('\'')?;
+            let numbers = (number_before(text, " registers")?, number_before(text, " bytes stack frame")?);
+            Some((name.to_owned(), numbers))
+        };
+        let found: Option<Vec<_>> = log.split("Compiling entry function '").skip(1).map(of_kernel).collect();
+        match found {
+            Some(kernels) if !kernels.is_empty() => Ok(kernels),
             _ => bail!(Internal, "cuda: the compiler does not say what a kernel needs: {log}"),
         }
     }

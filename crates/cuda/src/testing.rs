@@ -6,6 +6,7 @@ use crate::driver::{ELAPSED_TIME, FUNCTIONS};
 use crate::loops;
 use crate::native;
 use crate::nvrtc::nvrtc;
+use crate::print;
 use crate::programs;
 use flambeau_core::{Result, ScalarType};
 use flambeau_ops::loops::device::DeviceLoops;
@@ -30,12 +31,17 @@ pub fn compile(source: &str, capability: (i32, i32)) -> Result<usize> {
     nvrtc()?.compile(source, capability).map(|images| images.first().map_or(0, Vec::len))
 }
 
-/// The registers of a thread of a program's kernel, and the bytes of its stack in local memory.
+/// The registers of a thread of each kernel of a program, and the bytes of its stack in local memory, by the kernel's name.
 ///
 /// # Errors
 /// Those of the compiler.
-pub fn resources(source: &str, capability: (i32, i32)) -> Result<(u32, u32)> {
+pub fn resources(source: &str, capability: (i32, i32)) -> Result<Vec<(String, (u32, u32))>> {
     nvrtc()?.resources(source, capability)
+}
+
+/// What every program begins with.
+pub fn prelude() -> String {
+    print::prelude("")
 }
 
 /// Compiles programs, and writes them to the cache on disk, from which a process on a machine with a GPU loads them; returns how many.

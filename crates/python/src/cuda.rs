@@ -4,7 +4,7 @@ use crate::call::detached_owning;
 use crate::errors::raise;
 use crate::tensor::{PyTensor, wrap};
 use flambeau_cuda as gpu;
-use flambeau_cuda::{Event, Stream};
+use flambeau_cuda::{Event, Graph, GraphPool, Stream};
 use pyo3::prelude::*;
 
 /// How many devices there are: 0 without a driver.
@@ -150,8 +150,61 @@ impl PyEvent {
     }
 }
 
+/// The memory of graphs, which several may share.
+#[pyclass(name = "_CudaGraphPool", module = "flambeau", frozen)]
+struct PyGraphPool(GraphPool);
+
+#[pymethods]
+impl PyGraphPool {
+    #[new]
+    fn new(device: usize) -> PyResult<Self> {
+        GraphPool::new(device).map(PyGraphPool).map_err(raise)
+    }
+}
+
+/// The graph of `flambeau.cuda.CUDAGraph`.
+#[pyclass(name = "_CudaGraph", module = "flambeau", frozen)]
+struct PyGraph(Graph);
+
+#[pymethods]
+impl PyGraph {
+    #[new]
+    fn new() -> Self {
+        PyGraph(Graph::new())
+    }
+
+    fn capture_begin(&self, device: usize, pool: Option<&Bound<'_, PyGraphPool>>) -> PyResult<()> {
+        self.0.capture_begin(device, pool.map(|pool| &pool.get().0)).map_err(raise)
+    }
+
+    fn capture_end(&self, py: Python<'_>) -> PyResult<()> {
+        detached_owning(py, || self.0.capture_end()).map_err(raise)
+    }
+
+    fn replay(&self, py: Python<'_>) -> PyResult<()> {
+        detached_owning(py, || self.0.replay()).map_err(raise)
+    }
+
+    fn reset(&self, py: Python<'_>) -> PyResult<()> {
+        detached_owning(py, || self.0.reset()).map_err(raise)
+    }
+
+    fn pool(&self) -> Option<PyGraphPool> {
+        self.0.pool().map(PyGraphPool)
+    }
+}
+
+/// Whether this thread captures a graph on its current device.
+#[pyfunction]
+fn _cuda_is_capturing() -> bool {
+    gpu::is_current_stream_capturing()
+}
+
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyEvent>()?;
+    module.add_class::<PyGraphPool>()?;
+    module.add_class::<PyGraph>()?;
+    module.add_function(wrap_pyfunction!(_cuda_is_capturing, module)?)?;
     module.add_function(wrap_pyfunction!(_cuda_pin_memory, module)?)?;
     module.add_function(wrap_pyfunction!(_cuda_is_pinned, module)?)?;
     module.add_function(wrap_pyfunction!(_cuda_stream_new, module)?)?;

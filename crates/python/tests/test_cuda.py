@@ -137,6 +137,168 @@ else:
 """
 
 
+GRAPHS = """
+import threading
+import flambeau as fl
+from flambeau import nn
+
+
+def trained(launched, steps=20):
+    fl.manual_seed(7)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).cuda()
+    optimizer = fl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x, y = fl.zeros(5, 4, device="cuda"), fl.zeros(5, 2, device="cuda")
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def load(number):
+        x.copy_((fl.arange(20.0) * 0.3 + number).sin().reshape(5, 4))
+        y.copy_((fl.arange(10.0) * 0.7 - number).cos().reshape(5, 2))
+
+    load(0)
+    step()
+    graph = fl.cuda.CUDAGraph()
+    if launched:
+        with fl.cuda.graph(graph):
+            assert fl.cuda.is_current_stream_capturing()
+            captured = step()
+        assert not fl.cuda.is_current_stream_capturing()
+    losses = []
+    for number in range(1, steps):
+        load(number)
+        if launched:
+            graph.replay()
+        losses.append((captured if launched else step()).item())
+    return losses, [p.detach().cpu() for p in model.parameters()]
+
+
+(losses, parameters), (other_losses, other_parameters) = trained(False), trained(True)
+assert losses == other_losses and losses[0] != losses[-1]
+assert all(fl.equal(a, b) for a, b in zip(parameters, other_parameters))
+
+x = fl.arange(6.0, device="cuda")
+graph = fl.cuda.CUDAGraph()
+calls = {
+    "copy_": lambda: x.sum().item(),
+    "copy_: cuda": lambda: x.cpu(),
+    "normal_": lambda: fl.randn(3, device="cuda"),
+    "bernoulli_": lambda: nn.functional.dropout(x),
+    "pin_memory": lambda: fl.ones(2).pin_memory(),
+    "wait for the device": fl.cuda.synchronize,
+    "recording of an event": lambda: fl.cuda.Event().record(),
+    "capture_begin": lambda: fl.cuda.CUDAGraph().capture_begin(),
+}
+side = fl.cuda.Stream()
+with fl.cuda.graph(graph, stream=side):
+    assert fl.cuda.current_stream() == side
+    for name, call in calls.items():
+        try:
+            call()
+        except RuntimeError as error:
+            assert name in str(error), (name, error)
+        else:
+            raise AssertionError(name)
+    y = x * 2
+x += 1
+graph.replay()
+assert y.tolist() == [2, 4, 6, 8, 10, 12]
+assert fl.cuda.current_stream() == fl.cuda.default_stream()
+second = fl.cuda.CUDAGraph()
+with fl.cuda.graph(second, pool=graph.pool()):
+    z = y + x
+second.replay()
+assert z.tolist() == [3, 6, 9, 12, 15, 18]
+
+
+class Stop(Exception):
+    pass
+
+
+third = fl.cuda.CUDAGraph()
+try:
+    with fl.cuda.graph(third):
+        x * 3
+        raise Stop
+except Stop:
+    pass
+assert not fl.cuda.is_current_stream_capturing()
+for call in (third.replay, third.capture_end, third.pool, graph.capture_begin, lambda: fl.cuda.CUDAGraph(keep_graph=True)):
+    try:
+        call()
+    except RuntimeError as error:
+        assert str(error)
+    else:
+        raise AssertionError(call)
+try:
+    third.capture_begin(capture_error_mode="none")
+except ValueError as error:
+    assert "'none'" in str(error)
+third.capture_begin(pool=fl.cuda.graph_pool_handle(), capture_error_mode="relaxed")
+outside = []
+worker = threading.Thread(target=lambda: outside.append((x + 1).sum().item()))
+worker.start()
+worker.join()
+w = x - 1
+third.capture_end()
+third.replay()
+assert outside == [27] and w.tolist() == [0, 1, 2, 3, 4, 5]
+for graph in (graph, second, third):
+    graph.reset()
+del graph, second, third, x, y, z, w
+fl.cuda.empty_cache()
+assert fl.cuda.memory_allocated() == fl.cuda.memory_reserved() == 0
+"""
+
+
+GRAPHED_CALLABLES = """
+import flambeau as fl
+from flambeau import nn
+
+
+def gradients(graphed):
+    fl.manual_seed(5)
+    first, second = nn.Linear(3, 4).cuda(), nn.Sequential(nn.Linear(4, 4), nn.Tanh()).cuda()
+
+    def last(pair):
+        a, b = pair["a"], pair["b"]
+        return (a * b).sum(), a - b
+
+    scores = last
+    if graphed:
+        a, b = fl.zeros(2, 4, device="cuda", requires_grad=True), fl.zeros(2, 4, device="cuda", requires_grad=True)
+        sample = fl.zeros(2, 3, device="cuda")
+        hidden = fl.zeros(2, 4, device="cuda", requires_grad=True)
+        made = fl.cuda.make_graphed_callables((first, second), ((sample,), (hidden,)))
+        assert made == (first, second)
+        scores = fl.cuda.make_graphed_callables(last, ({"a": a, "b": b},))
+    results = []
+    for number in range(4):
+        x = (fl.arange(6.0, device="cuda") + number).sin().reshape(2, 3)
+        first.zero_grad(set_to_none=True)
+        second.zero_grad(set_to_none=True)
+        hidden = first(x)
+        total, difference = scores({"a": hidden, "b": second(hidden)})
+        (total + difference.square().mean()).backward()
+        results.append(total.item())
+        results.extend(p.grad.tolist() for module in (first, second) for p in module.parameters())
+    first.eval()
+    assert first(fl.ones(7, 3, device="cuda")).shape == (7, 4)
+    return results
+
+
+assert gradients(False) == gradients(True)
+try:
+    fl.cuda.make_graphed_callables(lambda x: x, (3,))
+except TypeError as error:
+    assert "type int" in str(error)
+"""
+
+
 EXCHANGED = """
 import flambeau as fl
 x = fl.arange(6.0, device="cuda").reshape(2, 3)
@@ -238,6 +400,17 @@ def test_a_device_from_python(tmp_path):
 @needs_stand_in
 def test_streams_and_events(tmp_path):
     on_stand_in(ON_STREAMS, tmp_path, FLAMBEAU_STANDIN_SEED="1")
+
+
+@needs_stand_in
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_graphs(tmp_path, seed):
+    on_stand_in(GRAPHS, tmp_path, FLAMBEAU_STANDIN_SEED=seed)
+
+
+@needs_stand_in
+def test_graphed_callables(tmp_path):
+    on_stand_in(GRAPHED_CALLABLES, tmp_path)
 
 
 # Each is the first or the second call of a function of the driver: the program gets an error, nothing is in use after it, and the next call works.

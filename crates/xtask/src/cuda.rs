@@ -1,5 +1,5 @@
 //! `cuda-tools` fetches NVRTC, with which tests compile every kernel on a machine without a GPU. `cuda` runs the checks of a GPU on the
-//! stand-in for NVIDIA's driver, which needs none. `cuda --registers` compares the registers of kernels with a table. `cuda --pack` packs
+//! stand-in for NVIDIA's driver, which needs none. `cuda --registers` compares the registers of all kernels with a table. `cuda --pack` packs
 //! the checks for a machine that has a GPU and nothing else, and `cuda --device` runs them there.
 
 use std::path::{Path, PathBuf};
@@ -23,16 +23,19 @@ pub(crate) struct Options {
     /// Runs the packed checks on this machine's GPU.
     #[arg(long, conflicts_with = "pack")]
     device: bool,
-    /// Compares the registers and the local memory of kernels with `crates/cuda/registers.txt`.
+    /// Compares the registers and the local memory of all kernels with `crates/cuda/registers.txt`.
     #[arg(long, conflicts_with_all = ["pack", "device"])]
     registers: bool,
     /// Writes that table anew.
     #[arg(long, requires = "registers")]
     write: bool,
+    /// Compares every N-th kernel alone.
+    #[arg(long, value_name = "N", requires = "registers", conflicts_with = "write")]
+    sample: Option<usize>,
     /// Runs the parts of determinism in 8 orders of work instead of 3.
     #[arg(long)]
     schedules: bool,
-    /// The parts to run: memory, pinned, large, faults, streams, products, steady, training, images, speed, rows, complex, layouts, variants, gradients,
+    /// The parts to run: memory, pinned, large, faults, streams, graphs, products, steady, training, images, speed, rows, complex, layouts, variants, gradients,
     /// portable, repeats.
     parts: Vec<String>,
 }
@@ -64,7 +67,7 @@ pub(crate) fn run_task(options: &Options) -> Outcome {
         return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     if options.registers {
-        return registers(options.write);
+        return registers(options);
     }
     if options.pack {
         return pack(&folder);
@@ -77,15 +80,19 @@ pub(crate) fn table(filter: &str, all_types: bool) -> Outcome {
     standin::run(&standin::Plan::of_table(filter, all_types))
 }
 
-/// Compares what kernels need with the table, or writes it.
-fn registers(write: bool) -> Outcome {
-    let libraries = fetch()?;
+/// Compares what kernels need with the table, or writes it. What was compiled before is in `target/cuda-registers.txt`.
+fn registers(options: &Options) -> Outcome {
+    let (root, libraries) = (root(), fetch()?);
     let cargo = || Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    succeed(cargo().current_dir(root()).args(["build", "--workspace", "--example", "registers"]))?;
+    succeed(cargo().current_dir(&root).args(["build", "--workspace", "--example", "registers"]))?;
     let mut program = Command::new(built("debug").join("examples/registers"));
-    program.arg(root().join("crates/cuda/registers.txt")).env("FLAMBEAU_CUDA_PATH", libraries);
-    if write {
+    program.args([root.join("crates/cuda/registers.txt"), root.join("target/cuda-registers.txt")]);
+    program.env("FLAMBEAU_CUDA_PATH", libraries);
+    if options.write {
         program.arg("--write");
+    }
+    if let Some(step) = options.sample {
+        program.arg("--sample").arg(step.to_string());
     }
     Ok(if program.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

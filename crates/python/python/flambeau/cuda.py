@@ -6,12 +6,14 @@ from collections import namedtuple
 
 import flambeau
 from flambeau import _flambeau
+from flambeau._cuda_graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "CUDAGraph",
     "Event",
     "Stream",
     "StreamContext",
@@ -25,9 +27,13 @@ __all__ = [
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "graph",
+    "graph_pool_handle",
     "init",
     "is_available",
+    "is_current_stream_capturing",
     "is_initialized",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
