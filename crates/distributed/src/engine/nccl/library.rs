@@ -18,7 +18,7 @@ const SHORTEST: Duration = Duration::from_micros(10);
 const LONGEST: Duration = Duration::from_micros(500);
 
 /// How long a rank that the library tells of an error waits for the other rank to say which it was.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The name of the library, and the variable with its path.
 const FILE: &str = "libnccl.so.2";
