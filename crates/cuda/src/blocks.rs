@@ -86,7 +86,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Blocks whose segments stay until they are asked for: a captured graph has their addresses.
+    /// Blocks whose segments stay when they are free: a captured graph has their addresses.
     pub(crate) fn keeping_segments() -> Self {
         Blocks { keeps_segments: true, ..Blocks::default() }
     }

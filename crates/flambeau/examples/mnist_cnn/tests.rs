@@ -193,7 +193,9 @@ fn one_two_and_four_ranks_learn_the_same() {
         let file = folder.0.join(format!("learnt{ranks}"));
         let rank = || {
             let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["tests::one_two_and_four_ranks_learn_the_same", "--exact"]);
+            // The tests of a device have this file in a module of theirs.
+            let (_, module) = module_path!().split_once("::").unwrap();
+            command.args([&format!("{module}::one_two_and_four_ranks_learn_the_same"), "--exact"]);
             command.env(ARGUMENTS, &arguments).env(LEARNT, &file).stdout(Stdio::null());
             command
         };
