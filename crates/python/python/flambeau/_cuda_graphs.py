@@ -124,7 +124,9 @@ class _Captured:
         self.function = function
         self.arguments = arguments
         self.allow_unused = allow_unused
-        self.parameters = list(function.parameters()) if isinstance(function, flambeau.nn.Module) else []
+        self.parameters: list[flambeau.Tensor] = []
+        if isinstance(function, flambeau.nn.Module):
+            self.parameters.extend(function.parameters())
         self.inputs = _tensors(arguments) + self.parameters
         self.count = len(self.inputs) - len(self.parameters)
         self.differentiable = [i for i, tensor in enumerate(self.inputs) if tensor.requires_grad]
