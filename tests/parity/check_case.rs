@@ -199,10 +199,10 @@ fn compare_tensor(
         let message = format!("expected {} but got {}", words(given.alias.is_some()), words(alias.is_some()));
         return Ok(Some(("aliases", message)));
     }
-    if case.has_values {
-        if let Some(words) = error_of(given, &numbers(tensor)?)? {
-            return Ok(Some(("values", words)));
-        }
+    if case.has_values
+        && let Some(words) = error_of(given, &numbers(tensor)?)?
+    {
+        return Ok(Some(("values", words)));
     }
     let matters = |d: &usize| given.sizes[*d] > 1 && tensor.numel() > 0;
     let differs = |d: usize| given.strides[d] != tensor.strides()[d];
