@@ -249,10 +249,10 @@ fn failing(test: &str, call: &str, expected: &[&str]) {
         assert!(expected.iter().all(|part| e.message().contains(part)), "{expected:?}: {e}");
         let e = group.barrier().and_then(|work| work.wait()).unwrap_err();
         assert!(e.message().contains("the process group is broken"), "{e}");
-        // The store ends with rank 0, which waits until the other one has had its error.
+        // The store ends with rank 0, which waits until the other one has had its error. It may end before it has answered that.
         match group.rank() {
             0 => drop(group.store().get("done", Duration::from_secs(60)).unwrap()),
-            _ => group.store().set("done", b"1").unwrap(),
+            _ => drop(group.store().set("done", b"1")),
         }
     });
 }
