@@ -191,6 +191,8 @@ fn every_collective(group: ProcessGroup, dtypes: &[ScalarType], counts: &[usize]
         of_all.wait()?;
         assert_eq!(read(&x)?, vec![half.size() as f64; 5]);
     }
+    // The store ends with rank 0, and the others need it until they have joined their half.
+    group.barrier()?.wait()?;
     let (sent, joined) = (calls("ncclSend"), calls("ncclCommInitRank"));
     println!("rank {}: {compared} tensors compared, {sent} messages by {joined} communicators", group.rank());
     assert_eq!(group.engine(), "nccl");
@@ -232,8 +234,13 @@ fn an_abort_ends_the_calls_of_all_ranks() {
     on_ranks("an_abort_ends_the_calls_of_all_ranks", 2, &none_fails, |group| {
         let x = Tensor::ones(&[3], (ScalarType::F32, Device::cuda(0))).unwrap();
         group.all_reduce(&x, ReduceOp::Sum).unwrap().wait().unwrap();
-        if group.rank() == 1 {
-            group.abort("no more of it");
+        match group.rank() {
+            0 => group.store().set("first", b"1").unwrap(),
+            // An abort would end the first call of a rank that still waits for it.
+            _ => {
+                group.store().get("first", Duration::from_secs(60)).unwrap();
+                group.abort("no more of it");
+            }
         }
         let outcome = group.all_reduce(&x, ReduceOp::Sum).and_then(|work| work.wait());
         assert!(outcome.unwrap_err().message().contains("no more of it"));
