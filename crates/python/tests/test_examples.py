@@ -201,9 +201,10 @@ def test_mnist_cnn_learns_and_reads_files(tmp_path, capsys, monkeypatch):
 
 
 def test_hogwild_beside_data_parallel():
-    line = "--drawn 640 --epochs 6 --lr 0.2 --ranks 2"
+    # With a higher rate one of some runs of Hogwild diverges.
+    line = "--drawn 1280 --epochs 4 --lr 0.05 --ranks 2"
     steps, hogwild, parallel = run("hogwild", *line.split()).splitlines()
-    assert steps.startswith("60 steps of 32 pictures in each of 2 processes")
+    assert steps.startswith("80 steps of 32 pictures in each of 2 processes")
     for line, name in ((hogwild, "Hogwild"), (parallel, "DistributedDataParallel")):
         # A network that has learnt nothing recognises a tenth.
         right = float(line.split()[-2].rstrip("%"))
