@@ -9,29 +9,17 @@
     reason = "the test calls functions of the stand-in, and sets the environment before it starts threads"
 )]
 
+mod library;
+
 use flambeau_core::allocator::allocator_for;
 use flambeau_core::{Device, DeviceType, ErrorKind, Result, ScalarType, TensorImpl};
 use flambeau_cuda::{Event, Graph, Stream, testing};
 use flambeau_ops::{Tensor, ops};
-use std::ffi::{CStr, CString};
-use std::path::{Path, PathBuf};
+use library::{folder, library, nvrtc, symbol};
+use std::ffi::CString;
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
-
-/// The folder of the test's executable, in which cargo puts the library too.
-fn folder() -> PathBuf {
-    std::env::current_exe().unwrap().parent().unwrap().to_owned()
-}
-
-fn library() -> PathBuf {
-    folder().join("libflambeau_cuda_standin.so")
-}
-
-/// The folder of NVRTC; `None` if it was not fetched.
-fn nvrtc() -> Option<PathBuf> {
-    let target = folder().ancestors().nth(2)?.to_owned();
-    Some(target.join("cuda-tools/nvidia/cu13/lib")).filter(|folder| folder.exists())
-}
 
 /// Set in the processes that a test starts.
 const CHILD: &str = "FLAMBEAU_STANDIN_TEST_CHILD";
@@ -76,12 +64,8 @@ struct StandIn {
 
 impl StandIn {
     fn open() -> Self {
-        let path = CString::new(library().to_str().unwrap()).unwrap();
         // SAFETY: the library is this project's, and its functions have these types.
         unsafe {
-            let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
-            assert!(!handle.is_null(), "{path:?}");
-            let symbol = |name: &CStr| libc::dlsym(handle, name.as_ptr());
             StandIn {
                 fail_at: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const i8, u32) -> u32>(
                     symbol(c"flambeau_standin_fail_at"),

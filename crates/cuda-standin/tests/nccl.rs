@@ -5,30 +5,17 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "the test calls a function of the stand-in")]
 
+mod library;
+
 use flambeau_core::{Device, Result, ScalarType};
 use flambeau_cuda as _;
 use flambeau_distributed::{Environment, ProcessGroup, ProcessGroupOptions, ReduceOp, Work};
 use flambeau_ops::Tensor;
-use std::ffi::{CStr, CString};
+use library::{folder, library, nvrtc, symbol};
+use std::ffi::CString;
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-/// The folder of the test's executable, in which cargo puts the library too.
-fn folder() -> PathBuf {
-    std::env::current_exe().unwrap().parent().unwrap().to_owned()
-}
-
-fn library() -> PathBuf {
-    folder().join("libflambeau_cuda_standin.so")
-}
-
-/// The folder of NVRTC; `None` if it was not fetched.
-fn nvrtc() -> Option<PathBuf> {
-    let target = folder().ancestors().nth(2)?.to_owned();
-    Some(target.join("cuda-tools/nvidia/cu13/lib")).filter(|folder| folder.exists())
-}
 
 fn group() -> Result<ProcessGroup> {
     let (engine, timeout) = ("nccl".to_owned(), Duration::from_secs(60));
@@ -73,15 +60,12 @@ fn none_fails(_: usize) -> String {
 
 /// How often a function of the library was called.
 fn calls(name: &str) -> u64 {
-    let [path, name] = [library().to_str().unwrap(), name].map(|text| CString::new(text).unwrap());
-    let symbol: &CStr = c"flambeau_standin_count";
+    let name = CString::new(name).unwrap();
     // SAFETY: the library is this project's, and its function has this type and takes a text that ends with a zero byte.
     unsafe {
-        let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
-        assert!(!handle.is_null(), "{path:?}");
-        let count = std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const i8) -> u64>(
-            libc::dlsym(handle, symbol.as_ptr()),
-        );
+        let count = std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const i8) -> u64>(symbol(
+            c"flambeau_standin_count",
+        ));
         count(name.as_ptr().cast())
     }
 }
