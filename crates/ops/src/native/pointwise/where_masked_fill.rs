@@ -65,7 +65,18 @@ fn check_mask(name: &str, mask: &Tensor) -> Result<()> {
 
 /// The number as a tensor of the type of `self_`, which takes no part in type promotion.
 fn number_like(name: &str, self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    value.check_range(self_.dtype()).map_err(|e| e.in_operator(name))?;
+    // As bool, every number but 0 is true.
+    if self_.dtype() != ScalarType::Bool {
+        let loses_a_part =
+            matches!(value, Scalar::Complex(_, im) if im != 0.0) && !self_.dtype().is_complex();
+        ensure!(
+            !loses_a_part,
+            InvalidArgument(name, "value"),
+            "value {value} cannot be converted to type {} without overflow",
+            self_.dtype()
+        );
+        value.check_range(self_.dtype()).map_err(|e| e.in_operator(name))?;
+    }
     ops::full(&[], value, Some(self_.dtype()), None, Some(self_.device()), None)
 }
 
@@ -78,6 +89,12 @@ fn value_like(name: &str, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
     );
     if value.dtype() == self_.dtype() {
         return Ok(value.clone());
+    }
+    // A number must be in the range of the type, so that no imaginary part is lost. The elements of other devices are not waited for
+    // where they are real.
+    let loses_a_part = value.dtype().is_complex() && !self_.dtype().is_complex();
+    if value.device().is_cpu() || (loses_a_part && !value.device().is_meta()) {
+        return number_like(name, self_, value.item_scalar()?);
     }
     let converted = Tensor::empty_contiguous(&[], self_.dtype(), value.device())?;
     ops::copy_(&converted, value, false)?;

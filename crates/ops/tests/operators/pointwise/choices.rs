@@ -1,7 +1,7 @@
 //! `where` and `masked_fill`.
 
 use super::harness::{numbers, tensor};
-use flambeau_core::{ErrorKind, Scalar, ScalarType};
+use flambeau_core::{Complex, ErrorKind, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 /// Choices of every type, for rows of every length around the lanes' width.
@@ -61,6 +61,35 @@ fn masked_fill_keeps_the_type() {
     assert_eq!(kind(i.masked_fill_tensor(&mask, &Tensor::from([1.0f32]))), ErrorKind::Shape);
     assert_eq!(kind(Tensor::from([1u8, 2]).masked_fill(&mask, 300)), ErrorKind::InvalidArgument);
     assert_eq!(Tensor::from([1.0f32]).masked_fill_(&mask, 3).map(drop).unwrap_err().kind(), ErrorKind::Shape);
+}
+
+#[test]
+fn masked_fill_loses_no_part_of_a_number() {
+    let mask = Tensor::from([true, false]);
+    let kind = |r: flambeau_ops::Result<Tensor>| r.unwrap_err().kind();
+    let [complex, real] =
+        [Complex::new(1.0, 2.0), Complex::new(1.0, 0.0)].map(|z| Tensor::from_vec(vec![z], &[]).unwrap());
+    for x in [Tensor::from([3i64, -2]), Tensor::from([3.0f32, -2.0]), Tensor::from([3u8, 2])] {
+        assert_eq!(kind(x.masked_fill_tensor(&mask, &complex)), ErrorKind::InvalidArgument);
+        assert_eq!(kind(x.masked_fill(&mask, Scalar::Complex(1.0, 2.0))), ErrorKind::InvalidArgument);
+        assert_eq!(
+            x.masked_fill_tensor_(&mask, &complex).map(drop).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
+        let filled = x.masked_fill_tensor(&mask, &real).unwrap();
+        assert_eq!(filled.dtype(), x.dtype());
+        assert_eq!(numbers(&filled)[0], 1.0);
+    }
+    let bools = Tensor::from([false, false]);
+    let imaginary = Scalar::Complex(0.0, 2.0);
+    assert_eq!(bools.masked_fill(&mask, imaginary).unwrap().to_vec::<bool>().unwrap(), [true, false]);
+    assert_eq!(bools.masked_fill_tensor(&mask, &complex).unwrap().to_vec::<bool>().unwrap(), [true, false]);
+    let z = bools.to(ScalarType::Complex64).unwrap().masked_fill_tensor(&mask, &complex).unwrap();
+    assert_eq!(z.to_vec::<Complex<f32>>().unwrap(), [Complex::new(1.0, 2.0), Complex::new(0.0, 0.0)]);
+    assert_eq!(
+        kind(Tensor::from([1u8, 2]).masked_fill_tensor(&mask, &Tensor::from(300i64))),
+        ErrorKind::InvalidArgument
+    );
 }
 
 #[test]
