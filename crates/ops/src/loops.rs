@@ -194,6 +194,28 @@ pub fn any_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl Numbe
     dispatch_all_types!(through_ring, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
+/// [`any_kernel`] of a product. f16 and bf16 beside a number of another type are computed in f32, so that the number in `x * 1e-7` is not
+/// rounded to half precision before it is multiplied.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn product_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl NumberFormula<N>,
+) -> Result<()> {
+    if iter.common_dtype().is_reduced_floating_point() && has_number_of_another_type(iter) {
+        return run::<f32, _, N>(iter, Numbers(formula), ScalarType::F32);
+    }
+    any_kernel(iter, formula)
+}
+
+/// Whether an input is one value for all elements, of another type than the formula is evaluated in.
+fn has_number_of_another_type(iter: &TensorIterator<'_>) -> bool {
+    let is_number = |input: &Operand<'_>| input.strides().iter().all(|stride| *stride == 0);
+    let inputs = iter.operands().iter().skip(iter.outputs());
+    inputs.into_iter().any(|input| input.dtype() != iter.common_dtype() && is_number(input))
+}
+
 /// Evaluates a formula of numbers that have an order; bool is refused.
 ///
 /// # Errors
@@ -356,7 +378,13 @@ where
     F: Copy + Sync + LaneFormula<Traced, T::As, N>,
     for<'r> RowKernel<'r, T, F, N>: EveryIsa,
 {
-    run_mapped::<T, F, N>(iter, formula, output, Mapping::Value)
+    let mapping = match (output, iter.common_dtype()) {
+        (ScalarType::I64, dtype @ (ScalarType::U16 | ScalarType::U32 | ScalarType::U64)) => {
+            Mapping::Modulo(dtype)
+        }
+        _ => Mapping::Value,
+    };
+    run_mapped::<T, F, N>(iter, formula, output, mapping)
 }
 
 /// [`run`] for elements of `T` that stand for others.

@@ -15,6 +15,8 @@ pub(super) type Convert = unsafe fn(*const u8, *mut u8, usize);
 pub(super) enum Mapping {
     /// Its value.
     Value,
+    /// Of an i64: its value modulo that of an unsigned type, in which results wrap before they are converted to the type of an output.
+    Modulo(ScalarType),
     /// Of an i64: the u64 at the same position in the order of all. For formulas that only compare elements with each other.
     Order,
 }
@@ -34,6 +36,7 @@ pub(super) fn from_memory(memory: ScalarType, kernel: ScalarType, mapping: Mappi
 pub(super) fn to_memory(kernel: ScalarType, memory: ScalarType, mapping: Mapping) -> Result<Convert> {
     match (mapping, kernel) {
         (Mapping::Order, ScalarType::I64) => stored::out_of_order(memory),
+        (Mapping::Modulo(dtype), ScalarType::I64) => stored::modulo(dtype, memory),
         _ => converter(kernel, memory),
     }
 }

@@ -44,7 +44,7 @@ impl ConvertingOperand {
     }
 
     fn input(memory: ScalarType, kernel: ScalarType, mapping: Mapping) -> Result<Self> {
-        let same = memory == kernel && mapping == Mapping::Value;
+        let same = memory == kernel && mapping != Mapping::Order;
         Ok(ConvertingOperand::new(memory, kernel, same, from_memory(memory, kernel, mapping)?))
     }
 

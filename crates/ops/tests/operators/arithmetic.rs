@@ -64,6 +64,35 @@ fn a_number_meets_every_element_of_a_tensor_of_any_size_and_type() -> Result<()>
     Ok(())
 }
 
+/// Results are those of PyTorch 2.15.
+#[test]
+fn a_factor_is_not_rounded_to_half_precision() -> Result<()> {
+    let halves = Tensor::from([1.0f32, 1000.0, 30000.0, 3.3]).to(ScalarType::F16)?;
+    let expected =
+        |values: [f32; 4]| Tensor::from(values).to(ScalarType::F16)?.to(ScalarType::F32)?.to_vec::<f32>();
+    let found = |t: Tensor| {
+        assert_eq!(t.dtype(), ScalarType::F16);
+        t.to(ScalarType::F32)?.to_vec::<f32>()
+    };
+    // The f16 next to 1e-7 is 1.19e-7.
+    let small = expected([1.1921e-7, 1.0002e-4, 3.0003e-3, 3.5763e-7])?;
+    assert_eq!(found(halves.mul_scalar(1e-7)?)?, small);
+    assert_eq!(found(halves.mul(&Tensor::from(1e-7f32))?)?, small);
+    assert_eq!(found(halves.mul(&Tensor::from(1e-7f64))?)?, small);
+    assert_eq!(found((&halves * 1e-7)?)?, small);
+    let strided = halves.view(&[2, 2])?.t()?;
+    assert_eq!(found(strided.mul_scalar(1e-7)?.t()?.reshape(&[4])?)?, small);
+    for (at, expected) in small.iter().enumerate() {
+        assert_eq!(found(halves.select(0, at as i64)?.mul_scalar(1e-7)?)?, [*expected]);
+    }
+    // No f16 is as large as 70000.
+    let tenths = Tensor::from([0.1f32, -0.5]).to(ScalarType::F16)?;
+    assert_eq!(found(tenths.mul_scalar(70000)?)?, [7000.0, -35008.0]);
+    let wide = halves.to(ScalarType::BF16)?.mul_scalar(1e-3)?;
+    assert_eq!(wide.to(ScalarType::F32)?.to_vec::<f32>()?[..2], [9.994_507e-4, 1.0]);
+    Ok(())
+}
+
 #[test]
 fn results_chain_and_errors_pass_through() -> Result<()> {
     let (a, b, c) = (f([1.0, 2.0]), f([3.0, 4.0]), f([5.0, 6.0]));

@@ -430,6 +430,27 @@ fn narrow_unsigned_integers_compute_as_their_values_do() {
     assert_eq!(found(a.scatter_add(0, &Tensor::from([1i64, 1]), &b)), [60000, 19, 65535, 0]);
 }
 
+/// Results are those of PyTorch 2.15.
+#[test]
+fn unsigned_results_wrap_before_they_become_the_type_of_an_output() {
+    let a = Tensor::from([60000u16, 3, 65535]);
+    let b = Tensor::from([2u16, 3, 65535]);
+    for dtype in [ScalarType::F64, ScalarType::F32, ScalarType::I64, ScalarType::I32, ScalarType::Complex64] {
+        let out = ops::zeros(&[3], Some(dtype), None, None, None).unwrap();
+        ops::mul_out(&a, &b, &out).unwrap();
+        assert_eq!(out.to(ScalarType::I64).unwrap().to_vec::<i64>().unwrap(), [54464, 9, 1], "{dtype}");
+        ops::sub_out(&b, &a, Scalar::Int(1), &out).unwrap();
+        assert_eq!(out.to(ScalarType::I64).unwrap().to_vec::<i64>().unwrap(), [5538, 0, 0], "{dtype}");
+    }
+    let out = Tensor::from([0.0f64]);
+    let wide = Tensor::from([4_000_000_000u32]);
+    ops::mul_out(&wide, &wide, &out).unwrap();
+    assert_eq!(out.to_vec::<f64>().unwrap(), [1_983_905_792.0]);
+    let widest = Tensor::from([4_000_000_000u64]);
+    ops::mul_out(&widest, &widest, &out).unwrap();
+    assert_eq!(out.to_vec::<f64>().unwrap(), [1.6e19]);
+}
+
 #[test]
 fn numbers_out_of_range_compare_as_what_they_are() {
     let truth = |got: flambeau_core::Result<Tensor>| got.unwrap().to_vec::<bool>().unwrap();

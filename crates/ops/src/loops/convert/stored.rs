@@ -71,6 +71,19 @@ pub(super) fn out_of_order(to: ScalarType) -> Result<Convert> {
     }
 }
 
+/// The conversion from i64, by way of an unsigned type whose low bits it has, to any type.
+///
+/// # Errors
+/// `NotImplemented` for a type without storage.
+#[cold]
+pub(super) fn modulo(dtype: ScalarType, to: ScalarType) -> Result<Convert> {
+    match dtype {
+        ScalarType::U16 => onward::<Then<Direct<i64, i16>, Each<u16, i64>>, i64>(to),
+        ScalarType::U32 => onward::<Then<Direct<i64, i32>, Each<u32, i64>>, i64>(to),
+        dtype => converter(dtype, to),
+    }
+}
+
 fn made<S: Step>() -> Result<Convert> {
     Ok(S::run as Convert)
 }

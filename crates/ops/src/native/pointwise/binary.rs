@@ -128,7 +128,7 @@ pub(crate) fn ordered_min<V: Ordered>(a: V, b: V) -> V {
     V::select(a.ne(a), a, a.min_of_signed(b))
 }
 
-formulas! { any_kernel(NumberFormula, Number) -> V:
+formulas! { product_kernel(NumberFormula, Number) -> V:
     /// self * other; logical and for bool.
     fn mul, mul_meta = build_binary_op(self_: a, other: b) => a * b;
 }
