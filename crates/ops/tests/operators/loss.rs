@@ -1,7 +1,7 @@
 //! Losses against plain f64 formulas, in every reduction, and their gradients against differences.
 
 use crate::support::*;
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::{Complex, Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 type Loss = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
@@ -276,4 +276,21 @@ fn nll_loss_and_its_gradient() {
     )
     .unwrap();
     assert_eq!(values(&one), [-values(&x)[9]]);
+}
+
+/// Results are those of PyTorch 2.15.
+#[test]
+fn the_l1_loss_of_complex_numbers_is_their_distance() {
+    let x = Tensor::from([Complex::new(1.0f32, 2.0), Complex::new(3.0, -1.0)]);
+    let t = Tensor::from([Complex::new(0.0f32, 0.5), Complex::new(1.0, 0.0)]);
+    let distances = [3.25f32.sqrt(), 5.0f32.sqrt()];
+    let found =
+        |x: &Tensor, t: &Tensor, reduction| ops::l1_loss(x, t, reduction).unwrap().to_vec::<f32>().unwrap();
+    assert_eq!(found(&x, &t, 0), distances);
+    assert_eq!(found(&x, &t, 1), [(distances[0] + distances[1]) / 2.0]);
+    assert_eq!(found(&x, &t, 2), [distances[0] + distances[1]]);
+    let real = Tensor::from([1.0f32, 3.0]);
+    assert_eq!(found(&x, &real, 0), [2.0, 1.0]);
+    assert_eq!(found(&real, &x, 2), [3.0]);
+    assert!(ops::l1_loss(&x, &t, 3).unwrap_err().message().contains("0 (none), 1 (mean) or 2 (sum)"));
 }

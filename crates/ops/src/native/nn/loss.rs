@@ -21,7 +21,7 @@ use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, DimMask, TensorIterator, result_type};
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
-use reduction::{Reduction, reduction_of, share};
+use reduction::{Reduction, reduced_losses, reduction_of, share};
 
 fn loss_meta(name: &str, args: &[&Tensor], reduction: i64) -> Result<TensorSpec> {
     let reduction = reduction_of(reduction).map_err(|e| e.in_operator(name))?;
@@ -150,8 +150,12 @@ pub fn mse_loss_backward(
     pointwise("mse_loss_backward", [grad, self_, target], out, SquaredErrorGradient { factor })
 }
 
-/// `|self - target|`: the smooth L1 loss with `beta` 0.
+/// `|self - target|`: the smooth L1 loss with `beta` 0, which complex numbers do not have.
 pub fn l1_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    if self_.dtype().is_complex() || target.dtype().is_complex() {
+        let losses = ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?;
+        return reduced_losses(&losses, reduction).map_err(|e| e.in_operator("l1_loss"));
+    }
     ops::smooth_l1_loss(self_, target, reduction, 0.0)
 }
 

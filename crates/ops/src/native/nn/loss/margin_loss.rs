@@ -1,17 +1,8 @@
 //! Margin losses of classes: by how much the score of another class exceeds that of the target class, less a margin.
 
-use super::reduction::{Reduction, reduction_of};
+use super::reduction::reduced_losses;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, bail, ensure};
-
-/// Reduces the losses of all samples.
-fn reduced(losses: &Tensor, reduction: i64) -> Result<Tensor> {
-    match reduction_of(reduction)? {
-        Reduction::None => Ok(losses.clone()),
-        Reduction::Mean => losses.mean(),
-        Reduction::Sum => losses.sum(),
-    }
-}
 
 /// Samples by classes: a vector is one sample, a scalar one sample of one class.
 fn rows(name: &str, self_: &Tensor) -> Result<Tensor> {
@@ -70,7 +61,7 @@ pub fn multi_margin_loss(
     }
     let losses = losses.div_scalar(classes)?;
     let alone = self_.dim() <= 1 && target.dim() == 0;
-    reduced(&if alone { losses.squeeze_dim(0)? } else { losses }, reduction)
+    reduced_losses(&if alone { losses.squeeze_dim(0)? } else { losses }, reduction)
 }
 
 /// The values of [`multilabel_margin_loss_forward`].
@@ -103,5 +94,5 @@ pub fn multilabel_margin_loss_forward(
     let pairs = counts.gt_scalar(0)?.unsqueeze(2)?.logical_and(&named.logical_not()?.unsqueeze(1)?)?;
     let losses = behind.mul(&pairs.to(x.dtype())?)?.sum_dim([1, 2])?.div_scalar(classes)?;
     let losses = if self_.dim() <= 1 { losses.squeeze_dim(0)? } else { losses };
-    Ok((reduced(&losses, reduction)?, named.to(x.dtype())?.reshape(self_.sizes())?))
+    Ok((reduced_losses(&losses, reduction)?, named.to(x.dtype())?.reshape(self_.sizes())?))
 }

@@ -1,5 +1,6 @@
 //! The reduction of the losses of all elements.
 
+use crate::Tensor;
 pub(super) use crate::enums::Reduction;
 use flambeau_core::{Result, bail};
 
@@ -16,4 +17,13 @@ pub(super) fn reduction_of(number: i64) -> Result<Reduction> {
 /// The derivative of the reduced loss with respect to each of `count` losses.
 pub(super) fn share(reduction: Reduction, count: i64) -> f64 {
     if reduction == Reduction::Mean { 1.0 / count as f64 } else { 1.0 }
+}
+
+/// Reduces the losses of all elements or samples.
+pub(super) fn reduced_losses(losses: &Tensor, reduction: i64) -> Result<Tensor> {
+    match reduction_of(reduction)? {
+        Reduction::None => Ok(losses.clone()),
+        Reduction::Mean => losses.mean(),
+        Reduction::Sum => losses.sum(),
+    }
 }
