@@ -138,6 +138,24 @@ fn sums_of_batches_and_outer_products() {
     assert_eq!(values(&ops::addr(&c, &v.0, &w.0, Scalar::Int(2), Scalar::Int(-1)).unwrap()), sums);
 }
 
+#[test]
+fn factors_of_an_outer_product_have_the_kind_of_its_result() {
+    let whole = (Tensor::from([[1i64, 2], [3, 4]]), Tensor::from([1i64, 2]));
+    let kind =
+        |beta, alpha| ops::addr(&whole.0, &whole.1, &whole.1, beta, alpha).map_err(|e| e.kind()).map(drop);
+    let (one, half, yes) = (Scalar::Int(1), Scalar::Float(0.5), Scalar::Bool(true));
+    assert_eq!(kind(one, one), Ok(()));
+    for wrong in [half, yes, Scalar::Complex(0.0, 1.0)] {
+        assert_eq!(kind(wrong, one), Err(ErrorKind::Dtype));
+        assert_eq!(kind(one, wrong), Err(ErrorKind::Dtype));
+    }
+    let real = Tensor::from([1.0f32, 2.0]);
+    assert_eq!(values(&ops::addr(&whole.0, &real, &whole.1, half, half).unwrap()), [1.0, 2.0, 2.5, 4.0]);
+    let bools = Tensor::from([true, false]);
+    assert!(ops::addr(&bools, &bools, &bools, yes, yes).is_ok());
+    assert!(ops::addr(&bools, &bools, &bools, half, yes).is_err());
+}
+
 /// `matmul` by its definition: broadcast batches, a vector as a row or a column.
 fn reference(x: &[f64], a: &[i64], y: &[f64], b: &[i64]) -> (Vec<i64>, Vec<f64>) {
     let full = |s: &[i64], row: bool| match s {

@@ -6,6 +6,7 @@ pub use fused::*;
 
 use crate::dispatch::DispatchKey;
 use crate::native::shape::view;
+use crate::tensor_iterator::result_type;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 
@@ -184,6 +185,10 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
             vector.dim()
         );
     }
+    let dtype = result_type([self_, vec1, vec2]).map_err(|e| e.in_operator("addr"))?;
+    for (name, factor) in [("beta", beta), ("alpha", alpha)] {
+        check_factor_of_addr(name, factor, dtype)?;
+    }
     let sizes = [vec1.sizes()[0], vec2.sizes()[0]];
     // bool operands give a bool result, whatever the factors.
     let are_bool = [self_, vec1, vec2].iter().all(|t| t.dtype() == ScalarType::Bool);
@@ -197,6 +202,21 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
         ONE => ops::add_tensor(&addend, &scaled, ONE),
         beta => ops::add_tensor(&ops::mul_scalar(&addend, beta)?, &scaled, ONE),
     }
+}
+
+/// A bool requires a bool result, and a number that is no integer one that is no integer.
+fn check_factor_of_addr(name: &'static str, factor: Scalar, dtype: ScalarType) -> Result<()> {
+    ensure!(
+        dtype == ScalarType::Bool || !matches!(factor, Scalar::Bool(_)),
+        Dtype("addr", name),
+        "Boolean {name} only supported for Boolean results."
+    );
+    ensure!(
+        dtype.is_differentiable() || !(factor.is_floating_point() || factor.is_complex()),
+        Dtype("addr", name),
+        "For integral input tensors, argument {name} must not be a floating point number."
+    );
+    Ok(())
 }
 
 /// `beta * self_ + alpha * sum_i batch1[i] batch2[i]`: one product with a long inner dimension, of the concatenated matrices.

@@ -89,7 +89,9 @@ pub fn channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
         InvalidArgument(NAME, "groups"),
         "Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
     );
-    let split = self_.reshape(&[self_.sizes()[0], groups, c / groups, -1])?;
+    // Counted, since a tensor without elements does not say what -1 would be.
+    let inner = shape::product(&self_.sizes()[2..]);
+    let split = self_.reshape(&[self_.sizes()[0], groups, c / groups, inner])?;
     let shuffled = split.permute(&[0, 2, 1, 3])?.reshape(self_.sizes())?;
     ops::clone(&shuffled, Some(MemoryFormat::Contiguous))
 }
