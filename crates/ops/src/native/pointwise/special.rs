@@ -293,47 +293,59 @@ pub fn xlog1py_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
     ops::special_xlog1py(self_, &Tensor::wrapped_number(other)?)
 }
 
-/// A tensor converted to float64, the type in which `float_power` computes.
-fn to_f64(tensor: &Tensor) -> Result<Tensor> {
-    ops::to_dtype(tensor, ScalarType::F64, false, false, None)
+fn as_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    ops::to_dtype(tensor, dtype, false, false, None)
 }
 
-/// self to the power of exponent, in float64.
+/// The type in which powers are computed: complex128 if either operand is complex, else float64.
+fn type_of_float_power(operands_are_complex: bool) -> ScalarType {
+    if operands_are_complex { ScalarType::Complex128 } else { ScalarType::F64 }
+}
+
+/// A number of such a type.
+fn wide_number(number: Scalar) -> Scalar {
+    if number.is_complex() { number } else { Scalar::Float(number.to_f64()) }
+}
+
+/// self to the power of exponent, in 64 bits.
 pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    ops::pow_tensor_tensor(&to_f64(self_)?, &to_f64(exponent)?)
+    let dtype = type_of_float_power(self_.dtype().is_complex() || exponent.dtype().is_complex());
+    ops::pow_tensor_tensor(&as_dtype(self_, dtype)?, &as_dtype(exponent, dtype)?)
 }
 
-/// A number to the power of exponent, in float64.
+/// A number to the power of exponent, in 64 bits.
 pub fn float_power_of_scalar(self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    ops::pow_scalar(Scalar::Float(self_.to_f64()), &to_f64(exponent)?)
+    let dtype = type_of_float_power(self_.is_complex() || exponent.dtype().is_complex());
+    ops::pow_scalar(wide_number(self_), &as_dtype(exponent, dtype)?)
 }
 
-/// self to the power of a number, in float64.
+/// self to the power of a number, in 64 bits.
 pub fn float_power_scalar(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    ops::pow_tensor_scalar(&to_f64(self_)?, Scalar::Float(exponent.to_f64()))
+    let dtype = type_of_float_power(self_.dtype().is_complex() || exponent.is_complex());
+    ops::pow_tensor_scalar(&as_dtype(self_, dtype)?, wide_number(exponent))
 }
 
-fn check_f64(self_: &Tensor) -> Result<()> {
+fn check_base(self_: &Tensor, dtype: ScalarType) -> Result<()> {
     ensure!(
-        self_.dtype() == ScalarType::F64,
+        self_.dtype() == dtype,
         InvalidArgument("float_power_", "self"),
-        "the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
-        self_.dtype(),
-        ScalarType::F64
+        "the base given to float_power_ has dtype {} but the operation's result requires dtype {dtype}",
+        self_.dtype()
     );
     Ok(())
 }
 
-/// `self_` to the power of exponent, in place; `self_` must be float64.
+/// `self_` to the power of exponent, in place; `self_` must be of the result's type.
 pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    check_f64(self_)?;
-    ops::pow__tensor(self_, &to_f64(exponent)?)
+    let dtype = type_of_float_power(self_.dtype().is_complex() || exponent.dtype().is_complex());
+    check_base(self_, dtype)?;
+    ops::pow__tensor(self_, &as_dtype(exponent, dtype)?)
 }
 
-/// `self_` to the power of a number, in place; `self_` must be float64.
+/// `self_` to the power of a number, in place; `self_` must be of the result's type.
 pub fn float_power_scalar_(self_: &Tensor, exponent: Scalar) -> Result<()> {
-    check_f64(self_)?;
-    ops::pow__scalar(self_, Scalar::Float(exponent.to_f64()))
+    check_base(self_, type_of_float_power(self_.dtype().is_complex() || exponent.is_complex()))?;
+    ops::pow__scalar(self_, wide_number(exponent))
 }
 
 /// True everywhere: all types are real.

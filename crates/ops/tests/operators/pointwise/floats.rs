@@ -2,9 +2,9 @@
 
 use super::harness::{REALS, Row, call, close, numbers, row, tensor};
 use super::reference as f;
-use flambeau_core::{Scalar, ScalarType};
-use flambeau_ops::Tensor;
+use flambeau_core::{Complex, Scalar, ScalarType};
 use flambeau_ops::dispatch::Value;
+use flambeau_ops::{Tensor, ops};
 
 /// Moderate numbers, for formulas whose f64 reference loses digits elsewhere.
 const MODERATE: &[f64] = &[0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -2.5, 0.1, -0.3, 3.25, -7.75, 11.0, f64::NAN];
@@ -326,4 +326,22 @@ fn questions_about_numbers() {
             }
         }
     }
+}
+
+/// Results are those of PyTorch 2.15.
+#[test]
+fn powers_of_complex_numbers_are_complex128() {
+    let i = Tensor::from([Complex::new(0.0f32, 1.0)]);
+    let found = |t: flambeau_ops::Result<Tensor>| t.unwrap().to_vec::<Complex<f64>>().unwrap()[0];
+    let near = |z: Complex<f64>, re: f64, im: f64| (z.re - re).hypot(z.im - im) < 1e-12;
+    assert!(near(found(i.float_power_tensor(&Tensor::from([2i64]))), -1.0, 0.0));
+    assert!(near(found(Tensor::from([2i64]).float_power_tensor(&i)), 2f64.ln().cos(), 2f64.ln().sin()));
+    assert!(near(found(i.float_power(3)), 0.0, -1.0));
+    assert!(near(
+        found(ops::float_power_scalar(Scalar::Complex(0.0, 1.0), &Tensor::from([2i64]))),
+        -1.0,
+        0.0
+    ));
+    let real = Tensor::from([4.0f32]);
+    assert_eq!(real.float_power(0.5).unwrap().to_vec::<f64>().unwrap(), [2.0]);
 }
