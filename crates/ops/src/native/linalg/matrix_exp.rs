@@ -4,7 +4,7 @@
 use super::matrices::{batch_sizes, ensure_float, new, square_size, widest, with_sizes};
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, ops, scratch};
-use flambeau_core::{MemoryFormat, Result, Scalar};
+use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType};
 
 /// The numerator's coefficients; those of the denominator have alternating signs.
 const COEFFICIENTS: [f64; 14] = [
@@ -32,7 +32,7 @@ pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
     const NAME: &str = "linalg.matrix_exp";
     square_size(NAME, "A", self_)?;
     // Half precision too: the computation is in f64.
-    if !self_.dtype().is_floating_point() {
+    if !matches!(self_.dtype(), ScalarType::F16 | ScalarType::BF16) {
         ensure_float(NAME, "A", self_)?;
     }
     if self_.numel() == 0 || !self_.device().is_cpu() {
