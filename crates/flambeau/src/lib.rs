@@ -35,6 +35,7 @@
 //! | [`sparse`] | sparse tensors: constructors, conversions, functions |
 //! | [`profiler`] | what took how long, and how much memory |
 //! | [`dispatch`], [`registry`], [`cpu_fallback`], [`layouts`] | what crates that add operators, kernels, devices or layouts use |
+//! | [`opcheck`](mod@opcheck) | checks of an operator for the tests of its author |
 //! | [`load_library`] | plug-ins, in C or Rust, that are loaded at run time |
 //! | [`core`] | what a tensor is, before any operator exists |
 //!
@@ -53,6 +54,7 @@ mod readme {}
 
 pub mod fft;
 pub mod linalg;
+pub mod opcheck;
 
 pub use flambeau_autograd as autograd;
 pub use flambeau_capi::{load_library, loaded_libraries};

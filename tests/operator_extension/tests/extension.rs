@@ -1,5 +1,6 @@
 //! The operators of this crate have everything that the library's own have.
 
+use flambeau::opcheck::{Check, opcheck};
 use flambeau_autograd::forward::{dual_level, make_dual, unpack_dual};
 use flambeau_autograd::profiler::{Options, Profiler};
 use flambeau_autograd::{Autograd, grad, gradcheck, gradgradcheck};
@@ -167,6 +168,26 @@ fn batches_are_loops_until_a_rule_is_registered() -> Result<()> {
     ops::CUBE.register_boxed(DispatchKey::Batched, Box::leak(Box::new(batched)))?;
     assert_eq!(each(ops::cube)?.to_vec::<f64>()?, ops::cube(&x)?.to_vec::<f64>()?);
     assert!(!loops().contains_key("mine::cube"), "{:?}", loops());
+    Ok(())
+}
+
+#[test]
+fn they_pass_opcheck() -> Result<()> {
+    let (all, nothing) = (
+        [Check::Schema, Check::Meta, Check::Threads, Check::Gradients, Check::Tangents, Check::Batches],
+        [Check::Schema, Check::Meta, Check::Threads],
+    );
+    let (x, out) = (leaf(&[2, 3], 1), Tensor::empty(&[2, 3], ScalarType::F64)?);
+    assert_eq!(opcheck(&ops::CUBE, &[(&x).into()])?, all);
+    assert_eq!(
+        opcheck(&ops::GATED_TANH, &[(&x).into(), leaf(&[3], 2).into(), Scalar::Float(1.5).into()])?,
+        all
+    );
+    assert_eq!(opcheck(&ops::ROW_NORM, &[(&x).into()])?, all);
+    let plain = x.detach()?;
+    assert_eq!(opcheck(&ops::CUBE_, &[(&plain).into()])?, nothing);
+    assert_eq!(opcheck(&ops::CUBE_OUT, &[plain.into(), out.into()])?, nothing);
+    println!("5 operators of outside YAML files pass opcheck");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use super::arguments::{
     sum_type,
 };
 use super::pointers::selected_pointers;
-use crate::native::guarded_slices::with_slices;
+use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::index::masked_select::refuse_meta;
 use crate::parallel::for_each_task;
 use crate::structured::TensorSpec;
@@ -58,7 +58,8 @@ pub fn csr_transposed(crow: &Tensor, col: &Tensor, values: &Tensor, columns: i64
     check_size(NAME, "columns", columns)?;
     let (crow, col) = (indices(NAME, "crow", crow)?, indices(NAME, "col", col)?);
     check_values(NAME, &crow, &col, values)?;
-    if values.dim() > 1 {
+    let is_large = crow.numel().max(col.numel()) > i64::from(u32::MAX);
+    if values.dim() > 1 || is_large {
         return csr_transposed_by_order(&crow, &col, values, columns);
     }
     let made = |sizes: &[i64]| TensorSpec::like(&col, sizes).allocate(NAME);
@@ -69,14 +70,12 @@ pub fn csr_transposed(crow: &Tensor, col: &Tensor, values: &Tensor, columns: i64
     }
     let from = contiguous(values, values.dtype())?;
     dispatch_sizes!(values.dtype(), NAME, T => {
-        with_slices(NAME, &[&crow, &col, &from], &[&pointers, &rows, &out], |s| {
+        let entries = made(&[col.numel(), (size_of::<<T as Packed>::Entry>() / 8) as i64])?;
+        with_slices(NAME, &[&crow, &col, &from], &[&pointers, &rows, &out, &entries], |s| {
             let (col, values) = (s.read::<i64>(1)?, s.read::<T>(2)?);
             let matrix = (Pointers::new(NAME, "crow", s.read(0)?, col.len())?, col, values);
-            let to = (s.write(0)?, s.write(1)?, s.write::<T>(2)?);
-            let is_done = match u32::try_from(col.len()) {
-                Ok(_) => transpose::<T, u32>(&matrix, to),
-                Err(_) => transpose::<T, usize>(&matrix, to),
-            };
+            let entries = bytemuck::cast_slice_mut(s.write::<i64>(3)?);
+            let is_done = transpose::<T>(&matrix, entries, (s.write(0)?, s.write(1)?, s.write(2)?));
             // Columns are checked where they are counted, and here only to say which one is wrong.
             is_done.map_or_else(|| check_bounds(NAME, "col", col, columns), Ok)
         })?;
@@ -91,79 +90,104 @@ pub fn csr_transposed_by_order(crow: &Tensor, col: &Tensor, values: &Tensor, col
     Ok((pointers, rows, ops::index_select(values, 0, &order)?))
 }
 
-/// The offset of the next element of a column. It has few bytes, so that those of many columns stay in a cache.
-trait Offset: Copy {
-    const FIRST: Self;
+/// A value and its row next to each other, so that they are moved to a position in memory together.
+trait Packed: Pod + Send + Sync {
+    /// Some words.
+    type Entry: Pod + Send + Sync;
 
-    fn get(self) -> usize;
+    fn pack(self, row: u32) -> Self::Entry;
 
-    fn of(offset: usize) -> Self;
+    fn unpack(entry: Self::Entry) -> (u32, Self);
 }
 
-impl Offset for u32 {
-    const FIRST: Self = 0;
+macro_rules! packed_in_a_word {
+    ($($bits:ty),*) => {$(
+        impl Packed for $bits {
+            type Entry = u64;
+
+            #[inline(always)]
+            fn pack(self, row: u32) -> u64 {
+                u64::from(row) << 32 | u64::from(self)
+            }
+
+            #[inline(always)]
+            fn unpack(entry: u64) -> (u32, Self) {
+                ((entry >> 32) as u32, entry as Self)
+            }
+        }
+    )*};
+}
+
+packed_in_a_word!(u8, u16, u32);
+
+impl Packed for u64 {
+    type Entry = [u64; 2];
 
     #[inline(always)]
-    fn get(self) -> usize {
-        self as usize
+    fn pack(self, row: u32) -> [u64; 2] {
+        [row.into(), self]
     }
 
     #[inline(always)]
-    fn of(offset: usize) -> Self {
-        offset as u32
+    fn unpack([row, value]: [u64; 2]) -> (u32, Self) {
+        (row as u32, value)
     }
 }
 
-impl Offset for usize {
-    const FIRST: Self = 0;
+impl Packed for [u64; 2] {
+    type Entry = [u64; 3];
 
     #[inline(always)]
-    fn get(self) -> usize {
-        self
+    fn pack(self, row: u32) -> [u64; 3] {
+        [row.into(), self[0], self[1]]
     }
 
     #[inline(always)]
-    fn of(offset: usize) -> Self {
-        offset
+    fn unpack([row, first, second]: [u64; 3]) -> (u32, Self) {
+        (row as u32, [first, second])
     }
 }
 
 /// Writes each element to its position among those of its column; `None` if a column is out of bounds.
-fn transpose<T: Pod, O: Offset>(
+fn transpose<T: Packed>(
     (pattern, col, values): &(Pointers<'_>, &[i64], &[T]),
+    entries: &mut [T::Entry],
     (pointers, rows, out): (&mut [i64], &mut [i64], &mut [T]),
 ) -> Option<()> {
-    let (first, ends) = pointers.split_first_mut()?;
-    *first = 0;
-    let mut next = scratch::filled(O::FIRST, ends.len());
+    // Offsets of four bytes: those of many columns stay in a cache.
+    let mut next = scratch::filled(0u32, pointers.len() - 1);
     for column in *col {
-        let count = next.get_mut(*column as usize)?;
-        *count = O::of(count.get() + 1);
+        *next.get_mut(*column as usize)? += 1;
     }
+    let (first, ends) = pointers.split_first_mut()?;
     let mut before = 0;
+    *first = 0;
     for (next, end) in next.iter_mut().zip(ends) {
-        let count = next.get();
-        *next = O::of(before);
-        before += count;
-        *end = before as i64;
+        (*next, before) = (before, before + *next);
+        *end = before.into();
     }
     let (mut row, mut offsets) = (0, [0; BATCH]);
     for (columns, start) in col.chunks(BATCH).zip((0..).step_by(BATCH)) {
         for (offset, column) in offsets.iter_mut().zip(columns) {
             let next = next.get_mut(*column as usize)?;
-            *offset = next.get();
-            *next = O::of(*offset + 1);
-            prefetch_cache_line(rows.as_ptr().wrapping_add(*offset).cast());
-            prefetch_cache_line(out.as_ptr().wrapping_add(*offset).cast());
+            *offset = *next as usize;
+            *next += 1;
+            prefetch_cache_line(entries.as_ptr().wrapping_add(*offset).cast());
         }
         for (offset, position) in offsets[..columns.len()].iter().zip(start..) {
             while pattern.segment(row).end <= position {
                 row += 1;
             }
-            rows[*offset] = row as i64;
-            out[*offset] = values[position];
+            entries[*offset] = values[position].pack(row as u32);
         }
     }
+    let entries = &*entries;
+    fill(rows, 1, |range, rows| {
+        rows.iter_mut().zip(&entries[range]).for_each(|(row, entry)| *row = T::unpack(*entry).0.into());
+    });
+    fill(out, 1, |range, out| {
+        out.iter_mut().zip(&entries[range]).for_each(|(value, entry)| *value = T::unpack(*entry).1);
+    });
     Some(())
 }
 

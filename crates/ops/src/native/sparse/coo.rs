@@ -1,16 +1,17 @@
 //! Coordinates: their order, and sums of the values of equal ones.
 
 use super::arguments::{Pointers, SumElement, check_bounds, contiguous, indices, sum_type};
-use super::radix;
+use super::lanes::NumberTerms;
+use super::radix::{self, Item, Keys};
 use super::segments::{Terms, sum_segments};
-use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::guarded_slices::with_slices;
 use crate::native::index::masked_select::refuse_meta;
+use crate::parallel::for_each_task;
 use crate::structured::TensorSpec;
 use crate::vectorized::with_processor_vectors;
-use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{DimVec, Result, ScalarType, ensure, fallible, shape};
+use crate::{Tensor, dispatch_all_types, ops, scratch};
+use flambeau_core::{DimVec, Result, ScalarType, bail, ensure, fallible, shape};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The ascending order of coordinates, the columns of `indices`, in a tensor of `size`; equal ones keep their order. Also the start of
 /// each group of equal ones in that order, with the end of the last group, and the group of each column.
@@ -22,10 +23,8 @@ pub fn coo_order(indices: &Tensor, size: &[i64]) -> Result<(Tensor, Tensor, Tens
     let indices = contiguous(indices, ScalarType::I64)?;
     let made = || TensorSpec::like(&indices, &[count]).allocate(NAME);
     let (order, groups) = (made()?, made()?);
-    let keys = linear_indices(NAME, &indices, size)?;
-    let starts = with_slices(NAME, &[&keys], &[&order, &groups], |s| {
-        let (order, groups) = (s.write::<i64>(0)?, s.write::<i64>(1)?);
-        grouped(s.read(0)?, order, groups)
+    let starts = with_slices(NAME, &[&indices], &[&order, &groups], |s| {
+        grouped(NAME, &LinearIndices::new(s.read(0)?, size, count as usize)?, s.write(0)?, s.write(1)?)
     })?;
     let groups_count = starts.len() as i64;
     Ok((order, Tensor::from_vec(starts, &[groups_count])?, groups))
@@ -57,19 +56,113 @@ pub fn coo_coalesced(indices: &Tensor, values: &Tensor, size: &[i64]) -> Result<
     );
     let indices = contiguous(indices, ScalarType::I64)?;
     let made = |sizes: &[i64]| TensorSpec::like(&indices, sizes).allocate(NAME);
-    let keys = linear_indices(NAME, &indices, size)?;
-    let (order, starts, distinct) = (made(&[count])?, made(&[count + 1])?, made(&[count])?);
-    let groups = with_slices(NAME, &[&keys], &[&order, &starts, &distinct], |s| {
-        distinct_keys(s.read(0)?, s.write(0)?, s.write(1)?, s.write(2)?)
+    let is_narrow = radix::is_narrow(count as usize, key_bits(size)?);
+    let items = made(&[if is_narrow { count } else { 2 * count }])?;
+    match is_narrow {
+        true => coalesced::<u64>(NAME, &indices, values, size, &items),
+        false => coalesced::<u128>(NAME, &indices, values, size, &items),
+    }
+}
+
+/// [`coo_coalesced`] with room for the sorted coordinates.
+fn coalesced<I: Item>(
+    name: &str,
+    indices: &Tensor,
+    values: &Tensor,
+    size: &[i64],
+    items: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let bits = radix::position_bits(indices.sizes()[1] as usize);
+    let parts = with_slices(name, &[indices], &[items], |s| {
+        let keys = LinearIndices::new(s.read(0)?, size, indices.sizes()[1] as usize)?;
+        // Memory is aligned to a cache line.
+        let items = bytemuck::cast_slice_mut::<i64, I>(s.write(0)?);
+        let Some(parts) = radix::sort(&keys, items) else { return keys.refuse(name) };
+        let mut groups = scratch::filled(0, parts.len());
+        for_each_task(scratch::collect(parts.iter().zip(&mut groups)), |(part, groups)| {
+            *groups = distinct(&items[part.clone()], bits);
+        });
+        Ok(scratch::collect(parts.into_iter().zip(groups)))
     })?;
-    let starts = starts.alias_as(&[groups + 1], &[1], 0)?;
-    let sums = segment_sums(NAME, values, Some(&order), &starts)?;
-    let coordinates = made(&[size.len() as i64, groups])?;
-    with_slices(NAME, &[&distinct], &[&coordinates], |s| {
-        write_coordinates(&s.read::<i64>(0)?[..groups as usize], size, s.write(0)?);
-        Ok(())
+    let total = parts.iter().map(|(_, groups)| *groups).sum::<usize>() as i64;
+    let coordinates = TensorSpec::like(indices, &[size.len() as i64, total]).allocate(name)?;
+    let mut sizes = DimVec::from_slice(values.sizes());
+    sizes[0] = total;
+    let (sums, width) = (sum_type(name, values.dtype())?, shape::numel(&sizes[1..])? as usize);
+    let from = contiguous(values, sums)?;
+    let out = TensorSpec::like(&from, &sizes).allocate(name)?;
+    dispatch_all_types!(accumulators, sums, name, T => {
+        with_slices(name, &[items, &from], &[&coordinates, &out], |s| {
+            let sorted = (bytemuck::cast_slice::<i64, I>(s.read(0)?), bits);
+            let coordinates = scratch::collect(s.write::<i64>(0)?.chunks_exact_mut((total as usize).max(1)));
+            sum_parts(name, &parts, sorted, size, (s.read::<T>(1)?, width), (coordinates, s.write::<T>(1)?))
+        })
     })?;
-    Ok((coordinates, sums))
+    Ok((coordinates, contiguous(&out, values.dtype())?))
+}
+
+/// How many keys sorted items have.
+fn distinct<I: Item>(items: &[I], bits: u32) -> usize {
+    let changes = items.windows(2).filter(|pair| pair[0].key(bits) != pair[1].key(bits)).count();
+    changes + usize::from(!items.is_empty())
+}
+
+/// Writes the coordinates of each key of parts of sorted items, a list for each dimension, and the sum of the rows of `values` that have it.
+fn sum_parts<I: Item, T: SumElement>(
+    name: &str,
+    parts: &[(Range<usize>, usize)],
+    (items, bits): (&[I], u32),
+    size: &[i64],
+    (values, width): (&[T], usize),
+    (mut coordinates, mut sums): (Vec<&mut [i64]>, &mut [T]),
+) -> Result<()> {
+    let mut done = scratch::filled(None, parts.len());
+    let tasks = parts.iter().zip(&mut done).map(|((part, groups), done)| {
+        let own = scratch::collect(coordinates.iter_mut().map(|list| take(list, *groups)));
+        (&items[part.clone()], own, take(&mut sums, *groups * width), done)
+    });
+    for_each_task(scratch::collect(tasks), |(items, coordinates, sums, done)| {
+        *done = sum_groups(items, bits, (size, coordinates), (values, width), sums);
+    });
+    ensure!(!done.contains(&None), Internal(name), "expected positions below the number of values");
+    Ok(())
+}
+
+/// The first elements of a list, which then begins after them.
+fn take<'a, T>(list: &mut &'a mut [T], count: usize) -> &'a mut [T] {
+    let (own, rest) = std::mem::take(list).split_at_mut(count);
+    *list = rest;
+    own
+}
+
+/// [`sum_parts`] of one part; `None` if a position is not one of a value.
+fn sum_groups<I: Item, T: SumElement>(
+    items: &[I],
+    bits: u32,
+    (size, mut coordinates): (&[i64], Vec<&mut [i64]>),
+    (values, width): (&[T], usize),
+    sums: &mut [T],
+) -> Option<()> {
+    let (mut starts, mut order) = (scratch::with_capacity(items.len() + 1), scratch::filled(0, items.len()));
+    let mut divisions = scratch::collect(size.iter().map(|size| Division::by(*size)));
+    let mut last = -1;
+    for ((at, item), position) in items.iter().enumerate().zip(&mut order) {
+        let key = item.key(bits);
+        if key != last {
+            let mut rest = key;
+            for (list, division) in coordinates.iter_mut().zip(&mut divisions).rev() {
+                (rest, list[starts.len()]) = division.of(rest);
+            }
+            scratch::push(&mut starts, at as i64);
+            last = key;
+        }
+        *position = radix::position(*item, bits) as i64;
+    }
+    scratch::push(&mut starts, items.len() as i64);
+    if width == 0 {
+        return Some(());
+    }
+    sum_segments(&Pointers::counted(&starts), &Rows { values, order: Some(&order), width }, sums)
 }
 
 /// [`coo_coalesced`] by the operators that other devices have.
@@ -78,39 +171,6 @@ pub fn coo_coalesced_by_order(indices: &Tensor, values: &Tensor, size: &[i64]) -
     let sums = ops::_segment_sum(values, Some(&order), &starts, &groups)?;
     let first = ops::index_select(&order, 0, &ops::slice_tensor(&starts, 0, None, Some(-1), 1)?)?;
     Ok((ops::index_select(indices, 1, &first)?, sums))
-}
-
-/// Writes the order of keys, the starts of groups of equal ones with the end of the last, and the key of each group; returns how many groups
-/// there are.
-fn distinct_keys(keys: &[i64], order: &mut [i64], starts: &mut [i64], distinct: &mut [i64]) -> Result<i64> {
-    let (mut groups, mut last) = (0, -1);
-    radix::for_each_sorted(keys, |at, key, position| {
-        if key != last {
-            (starts[groups], distinct[groups]) = (at as i64, key);
-            (groups, last) = (groups + 1, key);
-        }
-        order[at] = position as i64;
-        Ok(())
-    })?;
-    starts[groups] = keys.len() as i64;
-    Ok(groups as i64)
-}
-
-/// Writes the coordinates that belong to ascending keys, a row of `out` for each dimension.
-fn write_coordinates(keys: &[i64], size: &[i64], out: &mut [i64]) {
-    if keys.is_empty() {
-        return;
-    }
-    let mut stride = 1;
-    for (row, size) in out.chunks_exact_mut(keys.len()).zip(size).rev() {
-        fill(row, 1, |range, row| {
-            let (mut outer, mut inner) = (Division::by(stride), Division::by(*size));
-            for (to, key) in row.iter_mut().zip(&keys[range]) {
-                *to = inner.of(outer.of(*key).0).1;
-            }
-        });
-        stride *= size;
-    }
 }
 
 /// Divisions of numbers that mostly have the same quotient as the one before: then they are a subtraction.
@@ -141,39 +201,57 @@ impl Division {
     }
 }
 
-/// The row-major index of each coordinate. It fits in 63 bits, as the number of elements does.
-fn linear_indices(name: &str, indices: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let count = indices.sizes()[1] as usize;
-    let keys = TensorSpec::like(indices, &indices.sizes()[1..]).allocate(name)?;
-    with_slices(name, &[indices], &[&keys], |s| {
-        write_linear_indices(name, s.read(0)?, size, count, s.write(0)?)
-    })?;
-    Ok(keys)
+/// The row-major indices of coordinates in a tensor of `size`. They fit in 63 bits, as the number of elements does.
+struct LinearIndices<'a> {
+    indices: &'a [i64],
+    size: &'a [i64],
+    count: usize,
+    bits: u32,
 }
 
-fn write_linear_indices(
-    name: &str,
-    indices: &[i64],
-    size: &[i64],
-    count: usize,
-    keys: &mut [i64],
-) -> Result<()> {
-    let is_outside = AtomicBool::new(false);
-    fill(keys, 1, |range, keys| {
-        keys.fill(0);
-        let rows = size.iter().enumerate().map(|(d, size)| (&indices[d * count..][range.clone()], *size));
-        let any = rows.fold(false, |any, (row, size)| any | add_dimension(keys, row, size));
-        if any {
-            is_outside.store(true, Ordering::Relaxed);
-        }
-    });
-    if is_outside.into_inner() {
-        for (d, size) in size.iter().enumerate() {
-            check_bounds(name, "indices", &indices[d * count..(d + 1) * count], *size)
-                .map_err(|e| e.context(format!("dimension {d}")))?;
-        }
+/// Bits of the row-major indices of a tensor.
+fn key_bits(size: &[i64]) -> Result<u32> {
+    Ok(64 - (shape::numel(size)? - 1).max(0).leading_zeros())
+}
+
+impl<'a> LinearIndices<'a> {
+    /// Of `count` coordinates, a row of `indices` for each dimension.
+    fn new(indices: &'a [i64], size: &'a [i64], count: usize) -> Result<Self> {
+        Ok(LinearIndices { indices, size, count, bits: key_bits(size)? })
     }
-    Ok(())
+
+    /// The indices of a dimension at some positions.
+    fn row(&self, dim: usize, positions: &Range<usize>) -> &'a [i64] {
+        &self.indices[dim * self.count..][positions.clone()]
+    }
+
+    /// The error for an index that is out of bounds.
+    #[cold]
+    fn refuse<R>(&self, name: &str) -> Result<R> {
+        for (dim, size) in self.size.iter().enumerate() {
+            check_bounds(name, "indices", self.row(dim, &(0..self.count)), *size)
+                .map_err(|e| e.context(format!("dimension {dim}")))?;
+        }
+        bail!(Internal(name), "expected an index that is out of bounds")
+    }
+}
+
+impl Keys for LinearIndices<'_> {
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    fn write(&self, positions: Range<usize>, keys: &mut [i64]) -> Option<()> {
+        keys.fill(0);
+        let sizes = self.size.iter().enumerate();
+        let any =
+            sizes.fold(false, |any, (dim, size)| any | add_dimension(keys, self.row(dim, &positions), *size));
+        (!any).then_some(())
+    }
 }
 
 /// Replaces keys by those with one dimension more; returns whether any index is out of bounds.
@@ -191,10 +269,10 @@ fn add_dimension(keys: &mut [i64], row: &[i64], size: i64) -> bool {
 }
 
 /// Writes the order of keys and the group of each, and returns the starts of groups, with the end of the last.
-fn grouped(keys: &[i64], order: &mut [i64], groups: &mut [i64]) -> Result<Vec<i64>> {
+fn grouped(name: &str, keys: &LinearIndices<'_>, order: &mut [i64], groups: &mut [i64]) -> Result<Vec<i64>> {
     let mut starts = Vec::new();
     let mut last = -1;
-    radix::for_each_sorted(keys, |at, key, position| {
+    let sorted = radix::for_each_sorted(keys, |at, key, position| {
         if key != last {
             fallible::push(&mut starts, at as i64)?;
             last = key;
@@ -202,8 +280,9 @@ fn grouped(keys: &[i64], order: &mut [i64], groups: &mut [i64]) -> Result<Vec<i6
         order[at] = position as i64;
         groups[position] = starts.len() as i64 - 1;
         Ok(())
-    })?;
-    fallible::push(&mut starts, keys.len() as i64)?;
+    });
+    sorted.unwrap_or_else(|| keys.refuse(name))?;
+    fallible::push(&mut starts, order.len() as i64)?;
     Ok(starts)
 }
 
@@ -290,6 +369,11 @@ impl<T: SumElement> Terms<T> for Rows<'_, T> {
             Some(order) => order.get(position).map(|row| *row as usize),
             None => Some(position),
         }
+    }
+
+    #[inline(always)]
+    fn numbers(&self) -> NumberTerms<'_, T> {
+        NumberTerms { table: self.values, indices: self.order, weights: None }
     }
 
     #[inline(always)]

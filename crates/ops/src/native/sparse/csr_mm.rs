@@ -3,6 +3,7 @@
 use super::arguments::{
     Pattern, Pointers, SumElement, check_bounds, contiguous, indices, prefetch_elements, sum_type,
 };
+use super::lanes::NumberTerms;
 use super::segments::{Terms, WORK, sum_segments};
 use crate::native::guarded_slices::{fill_chunks, with_slices};
 use crate::structured::TensorSpec;
@@ -35,6 +36,11 @@ impl<T: SumElement> Terms<T> for Products<'_, T> {
     #[inline(always)]
     fn row(&self, position: usize) -> Option<usize> {
         self.col.get(position).map(|column| *column as usize)
+    }
+
+    #[inline(always)]
+    fn numbers(&self) -> NumberTerms<'_, T> {
+        NumberTerms { table: self.dense, indices: Some(self.col), weights: Some(self.values) }
     }
 
     #[inline(always)]

@@ -1,14 +1,24 @@
 //! Sums of a few numbers each, many at a time: inner products of rows, and segments of terms. A compiler makes no vectors of sums that
 //! end in one number, so these are written in vectors.
-#![expect(unsafe_code, reason = "vectors are loaded from parts of slices")]
+#![expect(
+    unsafe_code,
+    reason = "vectors are loaded from parts of slices, and gathered at indices that are checked before"
+)]
 
-use crate::vectorized::{CodegenAnchor, Float, FloatLanes, Isa, Kernel, Number, Vector, dispatch};
+use super::arguments::SumElement;
+use crate::vectorized::{
+    CodegenAnchor, Float, FloatLanes, Isa, Kernel, Number, Vector, dispatch, prefetch_cache_line,
+};
 use std::ops::Range;
 
 /// Partial sums of an inner product.
 const OF_PRODUCTS: usize = 32;
 /// Partial sums of terms.
 const OF_TERMS: usize = 16;
+/// Indices in a cache line.
+const LINE: usize = 8;
+/// How far ahead indices and weights are prefetched, in bytes.
+const AHEAD: usize = 4096;
 
 /// The inner products of pairs of rows of two matrices with rows of one length.
 pub(super) struct InnerProducts<'a, T, R> {
@@ -68,12 +78,70 @@ fn write_products<I: Isa, T: FloatLanes<I>, const N: usize>(x: &[T], y: &[T], to
     to.copy_from_slice(&sums);
 }
 
+/// Terms of sums: elements of a table, each times a weight if there are any.
+#[derive(Clone, Copy)]
+pub(super) struct NumberTerms<'a, T> {
+    pub(super) table: &'a [T],
+    /// Where the terms are in the table; without indices they are its elements in their order.
+    pub(super) indices: Option<&'a [i64]>,
+    pub(super) weights: Option<&'a [T]>,
+}
+
+impl<T: SumElement> NumberTerms<'_, T> {
+    /// Writes the terms at these positions; `None` if one is out of bounds.
+    #[inline(always)]
+    pub(super) fn write(&self, positions: Range<usize>, to: &mut [T]) -> Option<()> {
+        let Some(indices) = self.indices else {
+            to.copy_from_slice(self.table.get(positions.clone())?);
+            if let Some(weights) = self.weights {
+                to.iter_mut().zip(weights.get(positions)?).for_each(|(to, weight)| *to = weight.times(*to));
+            }
+            return Some(());
+        };
+        let (indices, count) = (indices.get(positions.clone())?, self.table.len());
+        // They are checked before they are read by, since without an early exit this loop is vectorized. A negative index is a large one
+        // without a sign.
+        if indices.iter().fold(false, |any, at| any | (*at as u64 >= count as u64)) {
+            return None;
+        }
+        // SAFETY: the index is below the length of the table.
+        let at = |index: i64| unsafe { *self.table.get_unchecked(index as usize) };
+        let parts = to.chunks_mut(LINE).zip(indices.chunks(LINE));
+        match self.weights {
+            Some(weights) => {
+                let weights = weights.get(positions)?;
+                for ((to, indices), weights) in parts.zip(weights.chunks(LINE)) {
+                    prefetch_later(indices);
+                    prefetch_later(weights);
+                    let weighted = indices.iter().zip(weights);
+                    to.iter_mut()
+                        .zip(weighted)
+                        .for_each(|(to, (index, weight))| *to = weight.times(at(*index)));
+                }
+            }
+            None => {
+                for (to, indices) in parts {
+                    prefetch_later(indices);
+                    to.iter_mut().zip(indices).for_each(|(to, index)| *to = at(*index));
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// Prefetches what follows some elements after [`AHEAD`] bytes, so that it is there when its indices are checked.
+#[inline(always)]
+fn prefetch_later<T>(elements: &[T]) {
+    prefetch_cache_line(elements.as_ptr().cast::<u8>().wrapping_add(AHEAD));
+}
+
 /// The sums of segments whose terms are next to each other.
-pub(super) struct SegmentSums<'a, T, P> {
-    pub(super) terms: &'a [T],
+struct SegmentSums<'a, T, P> {
+    terms: &'a [T],
     /// The positions of each segment.
-    pub(super) positions: P,
-    pub(super) out: &'a mut [T],
+    positions: P,
+    out: &'a mut [T],
 }
 
 impl<T, P> CodegenAnchor for SegmentSums<'_, T, P> {
@@ -86,15 +154,23 @@ impl<I: Isa, T: FloatLanes<I, Vector: Number<Element = T>> + Copy, P: FnMut() ->
     #[inline(always)]
     unsafe fn run(mut self) {
         let SegmentSums { terms, positions, out } = &mut self;
-        let each = OF_TERMS / T::Vector::LANES;
+        let (lanes, each) = (T::Vector::LANES, OF_TERMS / T::Vector::LANES);
         let mut sums = [T::Vector::zero(); OF_TERMS];
-        for out in out.chunks_mut(T::Vector::LANES) {
+        for out in out.chunks_mut(lanes) {
             for sums in sums.chunks_exact_mut(each).take(out.len()) {
                 sums.fill(T::Vector::zero());
-                for terms in terms[positions()].chunks(OF_TERMS) {
-                    for (sum, terms) in sums.iter_mut().zip(terms.chunks(T::Vector::LANES)) {
-                        *sum = *sum + load::<I, T>(terms);
+                let (chunks, rest) = terms[positions()].as_chunks::<OF_TERMS>();
+                for terms in chunks {
+                    for (sum, terms) in sums.iter_mut().zip(terms.chunks_exact(lanes)) {
+                        // SAFETY: a part has as many terms as a vector.
+                        *sum = *sum + unsafe { T::load(terms.as_ptr()) };
                     }
+                }
+                // All vectors of the rest, empty ones too: how many it fills is what a processor cannot foresee.
+                for (sum, first) in sums.iter_mut().zip((0..OF_TERMS).step_by(lanes)) {
+                    let count = rest.len().saturating_sub(first).min(lanes);
+                    // SAFETY: `count` terms are left, and no more than a vector has.
+                    *sum = *sum + unsafe { T::load_partial(rest.as_ptr().wrapping_add(first), count) };
                 }
             }
             store::<I, T>(total(&mut sums), out);

@@ -1,28 +1,58 @@
 //! The stable ascending order of keys, by a radix sort.
 //!
 //! A key and its position are one number, the position in the lower bits, so that a pass of the sort moves 8 bytes for each. The first pass
-//! splits many keys by their highest bits; threads sort the parts, which then fit their caches.
+//! splits keys by their highest bits into parts that fit L1; threads sort the parts.
 
-use crate::native::guarded_slices::fill;
 use crate::parallel::for_each_task;
 use crate::scratch;
 use crate::vectorized::with_processor_vectors;
+use bytemuck::Pod;
 use flambeau_core::Result;
+use std::ops::Range;
 
-/// Bits of a key by which each pass sorts.
-const DIGIT: u32 = 11;
-/// Bits by which keys are split into parts.
-const FIRST_DIGIT: u32 = 8;
-/// Keys that are sorted on one thread.
-const SMALL: usize = 1 << 15;
+/// Bits of a key by which each pass in a part sorts, at most.
+const DIGIT: u32 = 9;
+/// Bits by which keys are split into parts, at most. Each part has a cache line to which it is written.
+const FIRST_DIGIT: u32 = 10;
+/// Keys of a part, about.
+const PART: usize = 1 << 11;
 /// Keys for which comparisons are faster than passes.
 const TINY: usize = 128;
+/// Keys that are computed at a time.
+const TILE: usize = 1024;
+
+/// What is sorted.
+pub(super) trait Keys: Sync {
+    fn len(&self) -> usize;
+
+    /// All keys are below 2 to this power.
+    fn bits(&self) -> u32;
+
+    /// Writes the keys at these positions; `None` if one is not in bounds.
+    fn write(&self, positions: Range<usize>, to: &mut [i64]) -> Option<()>;
+}
+
+/// Keys that are not negative.
+impl Keys for &[i64] {
+    fn len(&self) -> usize {
+        <[i64]>::len(self)
+    }
+
+    fn bits(&self) -> u32 {
+        64 - self.iter().fold(0, |all, key| all | key).leading_zeros()
+    }
+
+    fn write(&self, positions: Range<usize>, to: &mut [i64]) -> Option<()> {
+        to.copy_from_slice(&self[positions]);
+        Some(())
+    }
+}
 
 /// A key above a position.
-trait Item: Copy + Ord + Send + Sync {
+pub(super) trait Item: Pod + Ord + Send + Sync {
     const ZERO: Self;
 
-    fn new(key: u64, position: usize, position_bits: u32) -> Self;
+    fn new(key: i64, position: usize, position_bits: u32) -> Self;
 
     /// Its bits from `shift` on, as far as `mask` has them.
     fn digit(self, shift: u32, mask: usize) -> usize;
@@ -36,7 +66,7 @@ macro_rules! items {
             const ZERO: Self = 0;
 
             #[inline(always)]
-            fn new(key: u64, position: usize, position_bits: u32) -> Self {
+            fn new(key: i64, position: usize, position_bits: u32) -> Self {
                 ((key as $int) << position_bits) | position as $int
             }
 
@@ -55,91 +85,145 @@ macro_rules! items {
 
 items!(u64, u128);
 
-/// Calls `f` with each rank in ascending order, the key that belongs there and the position that it has in `keys`, which are not negative.
-/// Equal keys keep their order.
+/// Bits of the positions of `count` keys.
+pub(super) fn position_bits(count: usize) -> u32 {
+    usize::BITS - count.leading_zeros()
+}
+
+/// Whether an item of `count` such keys fits in 64 bits.
+pub(super) fn is_narrow(count: usize, key_bits: u32) -> bool {
+    key_bits + position_bits(count) <= u64::BITS
+}
+
+/// Calls `f` with each rank in ascending order, the key that belongs there and the position that it has in `keys`. Equal keys keep their
+/// order. `None` if a key is not in bounds.
 pub(super) fn for_each_sorted(
-    keys: &[i64],
-    mut f: impl FnMut(usize, i64, usize) -> Result<()>,
-) -> Result<()> {
-    if keys.is_sorted() {
-        return keys.iter().enumerate().try_for_each(|(at, key)| f(at, *key, at));
-    }
-    let key_bits = 64 - keys.iter().fold(0, |all, key| all | key).leading_zeros();
-    let position_bits = usize::BITS - keys.len().leading_zeros();
-    match key_bits + position_bits <= u64::BITS {
-        true => visit(&sorted::<u64>(keys, position_bits, key_bits), position_bits, f),
-        false => visit(&sorted::<u128>(keys, position_bits, key_bits), position_bits, f),
+    keys: &impl Keys,
+    f: impl FnMut(usize, i64, usize) -> Result<()>,
+) -> Option<Result<()>> {
+    match is_narrow(keys.len(), keys.bits()) {
+        true => visit::<u64>(keys, f),
+        false => visit::<u128>(keys, f),
     }
 }
 
 fn visit<T: Item>(
-    items: &[T],
-    position_bits: u32,
+    keys: &impl Keys,
     mut f: impl FnMut(usize, i64, usize) -> Result<()>,
-) -> Result<()> {
-    let mask = usize::MAX >> (usize::BITS - position_bits);
-    items.iter().enumerate().try_for_each(|(at, item)| f(at, item.key(position_bits), item.digit(0, mask)))
-}
-
-fn sorted<T: Item>(keys: &[i64], position_bits: u32, key_bits: u32) -> Vec<T> {
+) -> Option<Result<()>> {
     let mut items = scratch::filled(T::ZERO, keys.len());
-    fill(&mut items, 1, |range, items| {
-        for ((item, key), at) in items.iter_mut().zip(&keys[range.clone()]).zip(range) {
-            *item = T::new(*key as u64, at, position_bits);
-        }
-    });
-    let mut other = scratch::filled(T::ZERO, items.len());
-    let bits = (position_bits, position_bits + key_bits);
-    if items.len() <= SMALL || key_bits <= FIRST_DIGIT {
-        let is_in_other = sort(&mut items, &mut other, bits);
-        return if is_in_other { other } else { items };
-    }
-    let high = bits.1 - FIRST_DIGIT;
-    let counts = distribute(&items, &mut other, high, FIRST_DIGIT);
-    for_each_task(pairs(&mut other, &mut items, &counts), |(part, room)| {
-        if sort(part, room, (bits.0, high)) {
-            part.copy_from_slice(room);
-        }
-    });
-    other
+    sort(keys, &mut items)?;
+    let bits = position_bits(keys.len());
+    Some(items.iter().enumerate().try_for_each(|(at, item)| f(at, item.key(bits), position(*item, bits))))
 }
 
-/// Both lists in parts of these lengths.
-fn pairs<'a, T>(mut a: &'a mut [T], mut b: &'a mut [T], counts: &[usize]) -> Vec<(&'a mut [T], &'a mut [T])> {
-    scratch::collect(counts.iter().filter(|count| **count > 0).map(|count| {
-        let (first, rest) = std::mem::take(&mut a).split_at_mut(*count);
-        let (second, other_rest) = std::mem::take(&mut b).split_at_mut(*count);
-        (a, b) = (rest, other_rest);
-        (first, second)
+/// The position of an item's key.
+#[inline(always)]
+pub(super) fn position<T: Item>(item: T, position_bits: u32) -> usize {
+    item.digit(0, usize::MAX >> (usize::BITS - position_bits.max(1)))
+}
+
+/// Writes the items of all keys in ascending order. Returns parts of them, which follow each other and have no key in common; `None` if a
+/// key is not in bounds.
+pub(super) fn sort<T: Item>(keys: &impl Keys, items: &mut [T]) -> Option<Vec<Range<usize>>> {
+    let (low, key_bits) = (position_bits(keys.len()), keys.bits());
+    let first_digit = FIRST_DIGIT.min(position_bits(keys.len() / PART)).min(key_bits);
+    let shift = key_bits - first_digit;
+    let mut starts = scratch::filled(0, (1 << first_digit) + 1);
+    let (mut last, mut ascends) = (-1, true);
+    for_each_tile(keys, |_, tile| {
+        for key in tile {
+            starts[(*key >> shift) as usize + 1] += 1;
+            ascends &= last <= *key;
+            last = *key;
+        }
+    })?;
+    if ascends {
+        for_each_tile(keys, |first, tile| {
+            for ((item, key), at) in items[first..].iter_mut().zip(tile).zip(first..) {
+                *item = T::new(*key, at, low);
+            }
+        })?;
+        return Some(whole_groups(items, low));
+    }
+    for at in 1..starts.len() {
+        starts[at] += starts[at - 1];
+    }
+    let mut next = scratch::to_vec(&starts);
+    for_each_tile(keys, |first, tile| {
+        for (key, at) in tile.iter().zip(first..) {
+            let next = &mut next[(*key >> shift) as usize];
+            items[*next] = T::new(*key, at, low);
+            *next += 1;
+        }
+    })?;
+    let parts =
+        scratch::collect(starts.windows(2).map(|part| part[0]..part[1]).filter(|part| !part.is_empty()));
+    for_each_task(split(items, &parts), |part| sort_part(part, (low, low + shift)));
+    Some(parts)
+}
+
+/// Calls `f` with keys in their order, and the position of the first of them.
+fn for_each_tile(keys: &impl Keys, mut f: impl FnMut(usize, &[i64])) -> Option<()> {
+    let mut tile = [0; TILE];
+    for first in (0..keys.len()).step_by(TILE) {
+        let tile = &mut tile[..(keys.len() - first).min(TILE)];
+        keys.write(first..first + tile.len(), tile)?;
+        f(first, tile);
+    }
+    Some(())
+}
+
+/// Parts of ascending items between which the key changes.
+fn whole_groups<T: Item>(items: &[T], position_bits: u32) -> Vec<Range<usize>> {
+    let (mut parts, mut start) = (Vec::new(), 0);
+    while start < items.len() {
+        let mut end = (start + PART).min(items.len());
+        while end < items.len() && items[end].key(position_bits) == items[end - 1].key(position_bits) {
+            end += 1;
+        }
+        scratch::push(&mut parts, start..end);
+        start = end;
+    }
+    parts
+}
+
+/// A list in parts that follow each other.
+fn split<'a, T>(mut list: &'a mut [T], parts: &[Range<usize>]) -> Vec<&'a mut [T]> {
+    scratch::collect(parts.iter().map(|part| {
+        let (own, rest) = std::mem::take(&mut list).split_at_mut(part.len());
+        list = rest;
+        own
     }))
 }
 
-/// Sorts by the bits from `low` to below `high`; those above are equal. Returns whether the result is in `other`.
-fn sort<T: Item>(items: &mut [T], other: &mut [T], (low, high): (u32, u32)) -> bool {
+/// Sorts by the bits from `low` to below `high`; those above are equal.
+fn sort_part<T: Item>(items: &mut [T], (low, high): (u32, u32)) {
     if items.len() <= TINY {
         // Positions are distinct and in the lower bits, so that the order is a stable one.
-        items.sort_unstable();
-        return false;
+        return items.sort_unstable();
     }
-    let passes = (high - low).div_ceil(DIGIT).max(1);
-    let digit = (high - low).div_ceil(passes);
-    let (mut from, mut to) = (items, other);
+    let passes = (high - low).div_ceil(DIGIT);
+    let digit = (high - low).div_ceil(passes.max(1));
+    let mut other = scratch::filled(T::ZERO, items.len());
+    let (mut from, mut to) = (&mut *items, &mut *other);
     for pass in 0..passes {
         distribute(from, to, low + pass * digit, digit);
         std::mem::swap(&mut from, &mut to);
     }
-    passes % 2 == 1
+    if passes % 2 == 1 {
+        items.copy_from_slice(&other);
+    }
 }
 
-/// Writes the items to `to` in the order of `bits` bits from `shift` on; returns how many have each value of them.
-fn distribute<T: Item>(from: &[T], to: &mut [T], shift: u32, bits: u32) -> [usize; 1 << DIGIT] {
+/// Writes the items to `to` in the order of `bits` bits from `shift` on.
+fn distribute<T: Item>(from: &[T], to: &mut [T], shift: u32, bits: u32) {
     let mask = (1 << bits) - 1;
-    let mut counts = [0usize; 1 << DIGIT];
-    from.iter().for_each(|item| counts[item.digit(shift, mask)] += 1);
-    let (mut next, mut start) = ([0usize; 1 << DIGIT], 0);
-    for (next, count) in next.iter_mut().zip(&counts[..1 << bits]) {
-        *next = start;
-        start += count;
+    let mut next = [0usize; 1 << DIGIT];
+    from.iter().for_each(|item| next[item.digit(shift, mask)] += 1);
+    let mut start = 0;
+    for next in &mut next[..1 << bits] {
+        (*next, start) = (start, start + *next);
     }
     with_processor_vectors(
         #[inline(always)]
@@ -151,5 +235,4 @@ fn distribute<T: Item>(from: &[T], to: &mut [T], shift: u32, bits: u32) -> [usiz
             }
         },
     );
-    counts
 }

@@ -4,6 +4,7 @@
 //! the segment alone.
 
 use super::arguments::{Pointers, SumElement, parts};
+use super::lanes::NumberTerms;
 use crate::parallel::for_each_task;
 use crate::scratch;
 use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
@@ -31,6 +32,9 @@ pub(super) trait Terms<T>: Sync {
     /// The row at a position, which may be out of bounds; `None` past the last position.
     fn row(&self, position: usize) -> Option<usize>;
 
+    /// The terms where rows are numbers.
+    fn numbers(&self) -> NumberTerms<'_, T>;
+
     /// The rows at some positions, and the factor of each if it has one.
     fn weighted_rows(&self, positions: Range<usize>) -> impl Iterator<Item = (usize, Option<T>)>;
 }
@@ -50,7 +54,7 @@ pub(super) fn sum_segments<T: SumElement, S: Terms<T>>(
             #[inline(always)]
             || {
                 if width == 1 {
-                    numbers(pointers, segments, terms, out)
+                    numbers(pointers, segments, &terms.numbers(), out)
                 } else {
                     rows(pointers, segments, terms, out)
                 }
@@ -91,69 +95,77 @@ fn sum_pieces<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, ou
 
 #[inline(always)]
 fn sum_piece<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, out: &mut [T]) -> Option<()> {
-    let [sum] = out else { return sum_rows(positions, terms, out) };
+    match out {
+        [sum] => sum_numbers(positions, &terms.numbers(), sum),
+        _ => sum_rows(positions, terms, out),
+    }
+}
+
+#[inline(always)]
+fn sum_numbers<T: SumElement>(
+    positions: Range<usize>,
+    terms: &NumberTerms<'_, T>,
+    sum: &mut T,
+) -> Option<()> {
     let mut tile = [T::ZERO; TILE];
     *sum = T::ZERO;
     for start in positions.clone().step_by(TILE) {
         let part = start..(start + TILE).min(positions.end);
         let (count, mut of_tile) = (part.len(), [T::ZERO]);
-        write_terms(part, terms, &mut tile)?;
-        T::segment_sums(|| 0..count, &tile, &mut of_tile);
+        terms.write(part, &mut tile[..count])?;
+        T::segment_sums(|| 0..count, &tile[..count], &mut of_tile);
         *sum = sum.plus(of_tile[0]);
     }
     Some(())
 }
 
-/// Segments whose terms are numbers. The products of many are computed first, so that short segments, whose ends a processor does not
+/// Segments whose terms are numbers. The terms of many are computed first, so that short segments, whose ends a processor does not
 /// foresee, cost no wrong guess for each.
 #[inline(always)]
-fn numbers<T: SumElement, S: Terms<T>>(
+fn numbers<T: SumElement>(
     pointers: &Pointers<'_>,
     segments: Range<usize>,
-    terms: &S,
+    terms: &NumberTerms<'_, T>,
     out: &mut [T],
 ) -> Option<()> {
     let (first, mut at) = (segments.start, segments.start);
     let mut tile = [T::ZERO; TILE];
     while at < segments.end {
-        let (start, mut last) = (pointers.segment(at).start, at);
+        let (start, mut end, mut last, mut longest) = (pointers.segment(at).start, 0, at, 0);
         while last < segments.end && pointers.segment(last).end - start <= TILE {
+            (end, longest) = (pointers.segment(last).end, longest.max(pointers.segment(last).len()));
             last += 1;
         }
         if last == at {
             if pointers.segment(at).len() <= PIECE {
-                sum_piece(pointers.segment(at), terms, &mut out[at - first..=at - first])?;
+                sum_numbers(pointers.segment(at), terms, &mut out[at - first])?;
             }
             at += 1;
             continue;
         }
-        write_terms(start..pointers.segment(last - 1).end, terms, &mut tile)?;
-        let sums = &mut out[at - first..last - first];
-        let mut segments = at..last;
-        if (at..last).all(|segment| pointers.segment(segment).len() == 1) {
-            sums.copy_from_slice(&tile[..sums.len()]);
+        let (sums, tile) = (&mut out[at - first..last - first], &mut tile[..end - start]);
+        terms.write(start..end, tile)?;
+        let mut of_tile = (at..last).map(|segment| {
+            let positions = pointers.segment(segment);
+            positions.start - start..positions.end - start
+        });
+        if longest <= 2 {
+            for (sum, positions) in sums.iter_mut().zip(of_tile) {
+                *sum = match &tile[positions] {
+                    [term] => T::ZERO.plus(*term),
+                    [first, second] => first.plus(*second),
+                    _ => T::ZERO,
+                };
+            }
         } else {
             T::segment_sums(
                 #[inline(always)]
-                || {
-                    let positions = pointers.segment(segments.next().unwrap_or_default());
-                    positions.start - start..positions.end - start
-                },
-                &tile,
+                || of_tile.next().unwrap_or_default(),
+                tile,
                 sums,
             );
         }
         at = last;
-    }
-    Some(())
-}
-
-#[inline(always)]
-fn write_terms<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, tile: &mut [T]) -> Option<()> {
-    let matrix = terms.matrix();
-    for ((row, weight), to) in terms.weighted_rows(positions).zip(tile) {
-        let x = *matrix.get(row)?;
-        *to = weight.map_or(x, |weight| weight.times(x));
     }
     Some(())
 }
