@@ -250,3 +250,102 @@ fn bits_do_not_depend_on_threads() {
         }
     }
 }
+
+/// Coordinates in every kind of order that the sort of parts sees, each with as many values as fit its name.
+fn coordinate_lists() -> Vec<(&'static str, Vec<i64>, Vec<Vec<i64>>)> {
+    let mut state = 88_172_645_463_325_252u64;
+    let mut below = move |bound: i64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 1) as i64 % bound
+    };
+    let mut draw = |count: usize, size: &[i64]| -> Vec<Vec<i64>> {
+        size.iter().map(|size| (0..count).map(|_| below(*size)).collect()).collect()
+    };
+    let mut lists = vec![
+        ("none", vec![5, 7], vec![vec![], vec![]]),
+        ("few", vec![5, 7], draw(40, &[5, 7])),
+        ("many of few", vec![3, 2], draw(20_000, &[3, 2])),
+        ("parts", vec![1000, 1000], draw(50_000, &[1000, 1000])),
+        ("three dimensions", vec![30, 40, 50], draw(30_000, &[30, 40, 50])),
+        ("in one part", vec![1 << 20, 1 << 20], draw(9000, &[2, 1 << 9])),
+        ("keys of 62 bits", vec![1 << 31, 1 << 31], draw(9000, &[1 << 31, 1 << 31])),
+        ("one", vec![4, 4], vec![vec![3; 9000], vec![2; 9000]]),
+        ("dimension of size 1", vec![1, 1000, 1], draw(5000, &[1, 1000, 1])),
+    ];
+    let mut sorted: Vec<(i64, i64)> =
+        draw(30_000, &[100, 100])[0].iter().map(|x| (*x, x * 7 % 100)).collect();
+    sorted.sort_unstable();
+    lists.push(("sorted, long groups", vec![100, 100], {
+        let (rows, columns) = sorted.into_iter().unzip();
+        vec![rows, columns]
+    }));
+    lists
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
+fn equal_coordinates_are_summed_in_their_order() -> Result<()> {
+    for (name, size, lists) in coordinate_lists() {
+        let count = lists[0].len();
+        let indices = Tensor::from_vec(lists.concat(), &[size.len() as i64, count as i64])?;
+        // Sums of small whole numbers are exact in any order.
+        let values: Vec<f64> = (0..count).map(|at| (at % 13) as f64 - 6.0).collect();
+        let mut expected = std::collections::BTreeMap::<Vec<i64>, f64>::new();
+        for at in 0..count {
+            *expected.entry(lists.iter().map(|list| list[at]).collect()).or_default() += values[at];
+        }
+        for width in [1, 3] {
+            let rows: Vec<f64> =
+                values.iter().flat_map(|x| (0..width).map(move |at| x * (at + 1) as f64)).collect();
+            let sizes = if width == 1 { vec![count as i64] } else { vec![count as i64, width] };
+            let (coordinates, sums) = ops::_coo_coalesced(&indices, &Tensor::from_vec(rows, &sizes)?, &size)?;
+            assert_eq!(coordinates.sizes(), [size.len() as i64, expected.len() as i64], "{name}");
+            let keys: Vec<i64> =
+                (0..size.len()).flat_map(|dim| expected.keys().map(move |key| key[dim])).collect();
+            assert_eq!(coordinates.to_vec::<i64>()?, keys, "{name}");
+            let all: Vec<f64> =
+                expected.values().flat_map(|x| (0..width).map(move |at| x * (at + 1) as f64)).collect();
+            assert_eq!(sums.to_vec::<f64>()?, all, "{name}, {width}");
+        }
+        let (order, starts, groups) = ops::_coo_order(&indices, &size)?;
+        assert_eq!(starts.numel(), expected.len() as i64 + 1, "{name}");
+        let (order, groups) = (order.to_vec::<i64>()?, groups.to_vec::<i64>()?);
+        let keys: Vec<(Vec<i64>, i64)> =
+            order.iter().map(|at| (lists.iter().map(|list| list[*at as usize]).collect(), *at)).collect();
+        assert!(keys.is_sorted(), "{name}: equal ones keep their order");
+        assert!(order.iter().map(|at| groups[*at as usize]).is_sorted(), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_tensor_without_sparse_dimensions_has_one_sum() -> Result<()> {
+    let (coordinates, sums) =
+        ops::_coo_coalesced(&Tensor::from_vec(Vec::<i64>::new(), &[0, 3])?, &numbers(&[3, 2], 1), &[])?;
+    assert_eq!((coordinates.sizes(), sums.sizes()), (&[0, 1][..], &[1, 2][..]));
+    Ok(())
+}
+
+/// Elements of each size, in matrices whose rows are empty, short and long.
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
+fn a_transpose_moves_each_element_with_its_row() -> Result<()> {
+    use flambeau_core::ScalarType::{Bool, Complex64, Complex128, F16, F32, F64, I8};
+    let (crow, col) = pattern(300, 5);
+    let (rows, columns) = (crow.to_vec::<i64>()?, col.to_vec::<i64>()?);
+    let mut expected: Vec<(i64, i64, i64)> = (0..300usize)
+        .flat_map(|row| (rows[row]..rows[row + 1]).map(move |at| (row as i64, at)))
+        .map(|(row, at)| (columns[at as usize], row, at))
+        .collect();
+    expected.sort_unstable();
+    for dtype in [Bool, I8, F16, F32, F64, Complex64, Complex128] {
+        let values = numbers(&[columns.len() as i64], 3).to(dtype)?;
+        let (_, out_rows, out) = ops::_csr_transposed(&crow, &col, &values, 300)?;
+        assert_eq!(out_rows.to_vec::<i64>()?, expected.iter().map(|(_, row, _)| *row).collect::<Vec<_>>());
+        let order = longs(&expected.iter().map(|(.., at)| *at).collect::<Vec<_>>());
+        assert!(ops::equal(&out, &ops::index_select(&values, 0, &order)?)?, "{dtype}");
+    }
+    Ok(())
+}
