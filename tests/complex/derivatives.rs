@@ -46,6 +46,8 @@ const UNARY: &[(&str, Function)] = &[
     ("sigmoid", |x| ops::sigmoid(&x[0])),
     ("pow with a number", |x| ops::pow_tensor_scalar(&x[0], Scalar::Complex(1.5, -0.5))),
     ("pow of a number", |x| ops::pow_scalar(Scalar::Complex(1.5, -0.5), &x[0])),
+    ("pow with an imaginary number", |x| ops::pow_tensor_scalar(&x[0], Scalar::Complex(0.0, 2.0))),
+    ("pow of an imaginary number", |x| ops::pow_scalar(Scalar::Complex(0.0, 2.0), &x[0])),
     ("mul with a number", |x| ops::mul_scalar(&x[0], Scalar::Complex(1.5, -0.5))),
     ("div by a number", |x| ops::div_scalar(&x[0], Scalar::Complex(1.5, -0.5))),
     ("sum", |x| ops::sum(&x[0], None)),

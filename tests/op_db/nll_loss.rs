@@ -220,6 +220,8 @@ fn cross_entropies() -> Vec<Row> {
             smoothing.into(),
         ]
     };
+    let mut ignored = probable(&[3, 4], 0, 0.0);
+    ignored[4] = 1i64.into();
     let too_smooth = [outside(&[]), vec![1.5.into()]].concat();
     vec![
         calls(start(), shapes, &[0.0.into()]).reference(|a| vec![smoothed(a)]).refuses(
@@ -233,6 +235,7 @@ fn cross_entropies() -> Vec<Row> {
             .sample(probable(&[3, 4], 0, 0.0))
             .sample(probable(&[3, 4], 1, 0.1))
             .sample(probable(&[2, 3, 2], 2, 0.0))
+            .refuses(ignored, ErrorKind::InvalidArgument, "ignore_index is not supported")
             .reference(|a| {
                 let (x, smoothing) = (log_softmax(a[0].array()), a[5].number());
                 let classes = x.sizes[1] as f64;

@@ -40,6 +40,11 @@ fn copies() -> Vec<Row> {
             crate::array::indices(&[2, 3]).for_each(|i| made.data[3 + i[0] + 2 * i[1]] = a[1].array().at(&i));
             made
         })
+        .refuses(
+            vec![t(&[12]), t(&[3]), ints(&[2, 3]), ints(&[1, 2]), i(3)],
+            ErrorKind::Shape,
+            "size equal to the slice",
+        )
         .skip(Check::Gradients, memory)
         .skip(Check::SecondGradients, memory),
         moves("diagonal_copy", vec![vec![t(&[3, 4]), i(1), i(0), i(1)]], |a| {

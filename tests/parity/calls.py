@@ -5,6 +5,8 @@ import struct
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
+from double import in_double, wide
+
 TYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
          torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
          torch.uint16, torch.uint32, torch.uint64]
@@ -99,22 +101,6 @@ def copy(values):
 
     with torch.no_grad():
         return tree_map(one, values)
-
-
-def wide(dtype):
-    """The type of the same kind with 64 bits a number."""
-    return torch.complex128 if dtype.is_complex else torch.float64 if dtype.is_floating_point else dtype
-
-
-def in_double(values):
-    """The same arguments, contiguous in memory of their own, with every number that is not an integer in 64 bits."""
-    def one(v):
-        if isinstance(v, torch.dtype):
-            return wide(v)
-        if not isinstance(v, torch.Tensor):
-            return v
-        return v.detach().to(wide(v.dtype), copy=True, memory_format=torch.contiguous_format)
-    return tree_map(one, values)
 
 
 def exactly(run, *args):

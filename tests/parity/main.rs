@@ -29,6 +29,10 @@ struct Kept {
     origins: Vec<String>,
     /// Of these the report of the disagreement contains one, if there are any.
     words: Vec<String>,
+    /// The first cells, as they stand in the table.
+    cells: String,
+    /// How many cases it covered that no row above it covers.
+    cases: usize,
 }
 
 impl Kept {
@@ -51,18 +55,19 @@ fn main() -> Result<(), Fault> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["schemas"] => Ok(OPERATORS.iter().try_for_each(|op| writeln!(stdout(), "{}", op.schema()))?),
-        ["replay", file, differences, shown] => replay(file, differences, shown.parse()?),
-        _ => Err("expected `schemas` or `replay CASES DIFFERENCES SHOWN`".into()),
+        ["replay", file, differences, shown] => replay(file, differences, shown.parse()?, false),
+        ["replay", file, differences, shown, "rows"] => replay(file, differences, shown.parse()?, true),
+        _ => Err("expected `schemas` or `replay CASES DIFFERENCES SHOWN [rows]`".into()),
     }
 }
 
-/// Calls every case of the file, and prints a line for each operator.
-fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
+/// Calls every case of the file, and prints a line for each operator, and for each row that covers no case if `rows` asks for them.
+fn replay(file: &str, differences: &str, shown: usize, rows: bool) -> Result<(), Fault> {
     // A panic is one of the disagreements, with its words beside it.
     std::panic::set_hook(Box::new(|_| ()));
     let operators: HashMap<&str, &'static dyn OperatorInfo> =
         OPERATORS.iter().map(|op| (op.name(), *op)).collect();
-    let kept = kept_differences(&std::fs::read_to_string(differences)?);
+    let mut kept = kept_differences(&std::fs::read_to_string(differences)?);
     let bytes = std::fs::read(file)?;
     let mut reader = Reader::new(&bytes);
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
@@ -78,14 +83,16 @@ fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
             None => tally.agreed += 1,
             Some((kind, words)) => {
                 let line = format!("[{}] {} :: {words}", case.origin, case.words);
-                match kept.iter().any(|k| k.covers(&case, kind, &line)) {
-                    true => tally.kept += 1,
-                    false => tally.open.entry(kind).or_default().push(line),
+                match kept.iter_mut().find(|k| k.covers(&case, kind, &line)) {
+                    Some(row) => (row.cases, tally.kept) = (row.cases + 1, tally.kept + 1),
+                    None => tally.open.entry(kind).or_default().push(line),
                 }
             }
         }
     }
     println!("{} cases left out: they have tensors of more than 64 dimensions", reader.left_out);
+    let unneeded = kept.iter().filter(|row| rows && row.cases == 0);
+    unneeded.for_each(|row| println!("no case is covered by the row {}", row.cells));
     print(&tallies, shown)
 }
 
@@ -126,10 +133,12 @@ fn kept_differences(text: &str) -> Vec<Kept> {
 fn row(line: &str) -> Option<Kept> {
     const BAR: &str = "\u{1}";
     let line = line.replace("\\|", BAR);
+    let shown = line.split('|').take(4).collect::<Vec<_>>().join("|").replace(BAR, "\\|");
     let mut cells = line.split('|').skip(1).map(|cell| cell.trim().trim_matches('`'));
     let list = |cell: &str| cell.split(',').map(|word| word.trim().to_string()).collect();
     let (operators, kinds, origins) = (cells.next()?, cells.next()?, cells.next()?);
     let (origins, words) = origins.split_once(": ").unwrap_or((origins, ""));
     let words = words.split(BAR).filter(|word| !word.is_empty()).map(str::to_string).collect();
-    Some(Kept { operators: list(operators), kinds: list(kinds), origins: list(origins), words })
+    let (operators, kinds, origins) = (list(operators), list(kinds), list(origins));
+    Some(Kept { operators, kinds, origins, words, cells: shown, cases: 0 })
 }

@@ -46,7 +46,7 @@ pub use norm_double_backward::{
     batch_norm_double_backward, group_norm_double_backward, layer_norm_double_backward,
     rms_norm_double_backward,
 };
-pub use pointwise::{logit_backward, prelu_double_backward, sinc_slope};
+pub use pointwise::{clamp_backward, logit_backward, prelu_double_backward, sinc_slope};
 pub use products::{mm_in_layout, sum_of_rows};
 pub use reductions::{
     aminmax_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, evenly_distribute_backward,

@@ -182,3 +182,21 @@ fn dropout_passes_gradients_where_elements_stay() {
         assert_eq!(gradient, y.detach().unwrap().to_vec::<f64>().unwrap(), "{train} {p}");
     }
 }
+
+/// Results are those of PyTorch 2.15.
+#[test]
+fn the_gradient_of_clamp_between_numbers_is_0_at_the_limits() {
+    let gradient = |min: Option<f64>, max: Option<f64>| {
+        let x = Tensor::from([1.0f64, -1.0, 0.5, 2.0, -2.0, f64::NAN]);
+        x.requires_grad_(true).unwrap();
+        let y = ops::clamp(&x, min.map(Scalar::Float), max.map(Scalar::Float)).unwrap();
+        let ones = Tensor::from([1.0f64; 6]);
+        let grads = flambeau_autograd::grad(&[y], &[x], &[Some(ones)], None, false, false).unwrap();
+        grads[0].as_ref().unwrap().to_vec::<f64>().unwrap()
+    };
+    assert_eq!(gradient(Some(-1.0), Some(1.0)), [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
+    assert_eq!(gradient(Some(-1.0), None), [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+    assert_eq!(gradient(None, Some(1.0)), [0.0, 1.0, 1.0, 0.0, 1.0, 0.0]);
+    assert_eq!(gradient(Some(1.0), Some(-1.0)), [0.0; 6]);
+    assert_eq!(gradient(Some(f64::NAN), Some(1.0)), [0.0; 6]);
+}

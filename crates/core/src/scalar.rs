@@ -140,12 +140,14 @@ impl Scalar {
     }
 
     /// Whether the value lies in the range of `dtype`. Negative integers fit unsigned types modulo their size, as in
-    /// PyTorch; infinities and NaN fit floating point types only.
+    /// PyTorch; infinities and NaN fit floating point types only. As bool, every number but 0 is true.
     ///
     /// # Errors
     /// `InvalidArgument` naming the value and the type.
     pub fn check_range(self, dtype: ScalarType) -> Result<()> {
         let wraps = match (dtype, self) {
+            (ScalarType::Bool, _) => true,
+            (ScalarType::U8, Scalar::Complex(_, im)) if im != 0.0 => false,
             (ScalarType::U8, _) => (-255.0..=255.0).contains(&self.to_f64()),
             (ScalarType::U16, Scalar::Int(i)) => i.unsigned_abs() <= u16::MAX.into(),
             (ScalarType::U32, Scalar::Int(i)) => i.unsigned_abs() <= u32::MAX.into(),
@@ -276,6 +278,21 @@ mod tests {
         assert!(!fits(UInt(ABOVE), I64) && fits(Int(i64::MAX), I64) && !fits(UInt(ABOVE), U32));
         assert!(!fits(Float(f64::NAN), U64) && !fits(Float(f64::INFINITY), U16));
         assert!(UInt(ABOVE).is_in_range(U64) && !Int(-1).is_in_range(U64) && !Int(-1).is_in_range(U16));
+    }
+
+    #[test]
+    fn an_imaginary_part_fits_complex_types_and_bool() {
+        for dtype in [U8, U16, I8, I64, F16, F32, F64] {
+            assert!(Scalar::Complex(1.0, 2.0).check_range(dtype).is_err(), "{dtype}");
+            assert!(Scalar::Complex(1.0, 0.0).check_range(dtype).is_ok(), "{dtype}");
+        }
+        for dtype in [ScalarType::Bool, Complex64] {
+            assert!(Scalar::Complex(0.0, 2.0).check_range(dtype).is_ok(), "{dtype}");
+        }
+        assert!(
+            Scalar::Complex(0.0, 2.0).to::<bool>().unwrap()
+                && !Scalar::Complex(0.0, 0.0).to::<bool>().unwrap()
+        );
     }
 
     #[test]

@@ -1,11 +1,17 @@
 """One case: the same call in PyTorch and here, forwards, with `out=`, and backwards twice; each gives a list of (kind, words)."""
 
+import pathlib
+import sys
+
 import torch
 
 import compare
 import flambeau
 from convert import here, tensor_there, tensors, twin
 from names import is_wrapper, rebuilt
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from double import in_double, wide
 
 
 class Case:
@@ -83,24 +89,6 @@ def is_random(case, theirs):
 
 # Errors of ill-conditioned problems scatter: those of 30 random systems of 28 equations were 0.08 to 3.1 times those of PyTorch.
 ROUNDING = 10
-
-
-def wide(dtype):
-    """The type of the same kind with 64 bits a number."""
-    return torch.complex128 if dtype.is_complex else torch.float64 if dtype.is_floating_point else dtype
-
-
-def in_double(value):
-    """An argument with every number that is not an integer in 64 bits."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().to(wide(value.dtype)).requires_grad_(value.requires_grad)
-    if isinstance(value, torch.dtype):
-        return wide(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(in_double(item) for item in value)
-    if isinstance(value, dict):
-        return {key: in_double(item) for key, item in value.items()}
-    return value
 
 
 def is_nearer(case, theirs, result, mine):

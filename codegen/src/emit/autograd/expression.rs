@@ -276,6 +276,12 @@ impl Names<'_> {
         if divides && *ty == int && !matches!(right.kind, TypedKind::Int(1..)) {
             return Err("an `int` is divided by one that may be 0".to_owned());
         }
+        let equality = matches!(operator, BinaryOperator::Eq | BinaryOperator::Ne);
+        if let (true, true, TypedKind::Int(value)) = (is_scalar(&left.ty), equality, &right.kind) {
+            // A complex number has an imaginary part too.
+            let left = self.emit(left)?.text;
+            return code(Form::Copy, format!("{left}.to_complex() {} ({value}.0, 0.0)", operator.symbol()));
+        }
         let mixed = scalar || ((left.ty == float || right.ty == float) && left.ty != right.ty);
         let side = |side: &Typed| match (&side.kind, mixed) {
             (TypedKind::Int(value), true) => Ok(format!("{value}.0")),

@@ -6,6 +6,23 @@ use flambeau_ops::{Tensor, ops};
 const ZERO: Scalar = Scalar::Int(0);
 const ONE: Scalar = Scalar::Int(1);
 
+/// The gradient of `clamp` between numbers: 0 at the limits too, as in PyTorch.
+pub fn clamp_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+) -> Result<Tensor> {
+    let above = min.map(|min| ops::gt_scalar(self_, min)).transpose()?;
+    let below = max.map(|max| ops::lt_scalar(self_, max)).transpose()?;
+    let inside = match (above, below) {
+        (Some(above), Some(below)) => ops::logical_and(&above, &below)?,
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => return Ok(grad.clone()),
+    };
+    ops::where_scalarother(&inside, grad, ZERO)
+}
+
 /// The gradient of `log(x / (1 - x))`: 0 where x was clamped by `eps`, and NaN outside the domain without `eps`.
 pub fn logit_backward(grad: &Tensor, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let eps = eps.filter(|eps| *eps >= 0.0);

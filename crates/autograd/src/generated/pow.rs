@@ -9,7 +9,7 @@ use flambeau_ops::ops;
 
 node! {
     PowBackward0 { exponent: Scalar, self_: SavedVariable } gradients(self, grads, grad = 0) [self_];
-    self_ => Ok(if self.exponent.to_f64() == 0.0 { ops::zeros_like(grad, None, None, None, None,
+    self_ => Ok(if self.exponent.to_complex() == (0.0, 0.0) { ops::zeros_like(grad, None, None, None, None,
         None)? } else { ops::_chain(grad, &ops::mul_scalar(&ops::pow_tensor_scalar(self_, scalar::sub(self.exponent,
         Scalar::Int(1)))?, self.exponent)?)? }),
 }
@@ -56,12 +56,12 @@ out_variant! { POW_TENSOR_TENSOR_OUT(self_, exponent, out), refused of [self_, e
 node! {
     PowBackward2 { exponent: SavedVariable, self_: Scalar, result: SavedVariable }
     gradients(self, grads, grad = 0) [exponent, result];
-    exponent => Ok(if self.self_.to_f64() == 0.0 { ops::where_scalarself(&ops::ge_scalar(&ops::real(exponent)?,
-        Scalar::Int(0))?, Scalar::Int(0), &ops::_chain(grad, &ops::mul_tensor(result,
-        &ops::log(&ops::scalar_tensor(self.self_, grad.options().dtype, grad.options().layout, grad.options().device,
-        grad.options().pin_memory)?)?)?)?)? } else { ops::_chain(grad, &ops::mul_tensor(result,
-        &ops::log(&ops::scalar_tensor(self.self_, grad.options().dtype, grad.options().layout, grad.options().device,
-        grad.options().pin_memory)?)?)?)? }),
+    exponent => Ok(if self.self_.to_complex() == (0.0,
+        0.0) { ops::where_scalarself(&ops::ge_scalar(&ops::real(exponent)?, Scalar::Int(0))?, Scalar::Int(0),
+        &ops::_chain(grad, &ops::mul_tensor(result, &ops::log(&ops::scalar_tensor(self.self_, grad.options().dtype,
+        grad.options().layout, grad.options().device, grad.options().pin_memory)?)?)?)?)? } else { ops::_chain(grad,
+        &ops::mul_tensor(result, &ops::log(&ops::scalar_tensor(self.self_, grad.options().dtype,
+        grad.options().layout, grad.options().device, grad.options().pin_memory)?)?)?)? }),
 }
 
 recorded! {

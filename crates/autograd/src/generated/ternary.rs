@@ -3,7 +3,7 @@
 //! Recording of the operators in `ternary`.
 
 use crate::record::{MaybeSaved, node, out_variant, recorded, recorded_in_place, scalar};
-use crate::{SavedVariable, record};
+use crate::{SavedVariable, formulas, record};
 use flambeau_core::Scalar;
 use flambeau_ops::ops;
 
@@ -94,27 +94,19 @@ recorded_in_place! {
 out_variant! { ADDCDIV_OUT(self_, tensor1, tensor2, value, out), refused of [self_, tensor1, tensor2, out] }
 
 node! {
-    ClampBackward0 { max: Option<Scalar>, min: Option<Scalar>, self_: SavedVariable, result: SavedVariable }
-    gradients(self, grads, grad = 0) [self_, result];
-    self_ => Ok(if self.min.is_some() && self.max.is_some() { ops::where_scalarother(&ops::logical_and(
-        &ops::eq_tensor(&ops::clamp(self_, self.min, None)?, self_)?, &ops::eq_tensor(&ops::clamp(self_, None,
-        self.max)?, self_)?)?, grad, Scalar::Int(0))? } else { ops::where_scalarother(&ops::eq_tensor(result, self_)?,
-        grad, Scalar::Int(0))? }),
+    ClampBackward0 { max: Option<Scalar>, min: Option<Scalar>, self_: SavedVariable }
+    gradients(self, grads, grad = 0) [self_];
+    self_ => formulas::clamp_backward(grad, self_, self.min, self.max),
 }
 
 recorded! {
     CLAMP(self_, min, max) -> result, edges of [self_];
-    set_history(&mut result),
-    ClampBackward0 { max, min, self_: SavedVariable::input(self_, 0)?, result: SavedVariable::output(&result, 0)? }
+    set_history(&mut result), ClampBackward0 { max, min, self_: SavedVariable::input(self_, 0)? }
 }
 
 recorded_in_place! {
     CLAMP_(self_, min, max), edges of [self_];
-    let saved_max = max;
-    let saved_min = min;
-    let saved_self = record::original_always(self_)?;
-    after ClampBackward0 { max: saved_max, min: saved_min, self_: saved_self, result: SavedVariable::output(self_,
-        0)? }
+    ClampBackward0 { max, min, self_: record::original_always(self_)? }
 }
 
 out_variant! { CLAMP_OUT(self_, min, max, out), refused of [self_, out] }

@@ -36,7 +36,7 @@ pub(super) fn from_memory(memory: ScalarType, kernel: ScalarType, mapping: Mappi
 pub(super) fn to_memory(kernel: ScalarType, memory: ScalarType, mapping: Mapping) -> Result<Convert> {
     match (mapping, kernel) {
         (Mapping::Order, ScalarType::I64) => stored::out_of_order(memory),
-        (Mapping::Modulo(dtype), ScalarType::I64) => stored::modulo(dtype, memory),
+        (Mapping::Modulo(dtype), ScalarType::I64) if dtype != memory => stored::modulo(dtype, memory),
         _ => converter(kernel, memory),
     }
 }

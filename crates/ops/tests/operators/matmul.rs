@@ -279,6 +279,43 @@ fn errors_name_the_operator() {
 }
 
 #[test]
+fn bilinear_takes_one_type() {
+    let of = |sizes: &[i64], dtype| tensor(&vec![1.0; numel(sizes)], sizes, dtype);
+    let (x, w) = (of(&[2, 3], ScalarType::U8), of(&[5, 3, 3], ScalarType::U8));
+    let bias = of(&[5], ScalarType::I16);
+    assert_eq!(ops::bilinear(&x, &x, &w, None).unwrap().dtype(), ScalarType::U8);
+    let error = ops::bilinear(&x, &x, &w, Some(&bias)).unwrap_err();
+    assert_eq!((error.kind(), error.argument()), (ErrorKind::Dtype, Some("bias")));
+    assert_eq!((error.expected(), error.got()), (Some("uint8"), Some("int16")));
+}
+
+/// Results are those of PyTorch 2.15.
+#[test]
+fn lu_unpack_takes_every_type() {
+    let pivots = Tensor::from([2i32, 2]);
+    for dtype in [ScalarType::I32, ScalarType::U8, ScalarType::F16, ScalarType::F64, ScalarType::Complex64] {
+        let factors = tensor(&[4.0, 2.0, 3.0, 5.0], &[2, 2], dtype);
+        let (p, l, u) = ops::lu_unpack(&factors, &pivots, true, true).unwrap();
+        let real = |t: &Tensor| {
+            assert_eq!(t.dtype(), dtype);
+            values(&if dtype.is_complex() { ops::real(t).unwrap() } else { t.clone() })
+        };
+        assert_eq!(real(&p), [0.0, 1.0, 1.0, 0.0], "{dtype}");
+        assert_eq!((real(&l), real(&u)), (vec![1.0, 0.0, 3.0, 1.0], vec![4.0, 2.0, 0.0, 5.0]), "{dtype}");
+    }
+}
+
+#[test]
+fn tolerances_are_real() {
+    let a = tensor(&[2.0, 0.0, 0.0, 4.0], &[2, 2], ScalarType::F32);
+    let [real, complex] = [ScalarType::F32, ScalarType::Complex64]
+        .map(|dtype| tensor(&[0.1], &[], ScalarType::F32).to(dtype).unwrap());
+    assert_eq!(values(&ops::linalg_pinv_rcond_tensor(&a, &real, false).unwrap()), [0.5, 0.0, 0.0, 0.25]);
+    let error = ops::linalg_pinv_rcond_tensor(&a, &complex, false).unwrap_err();
+    assert_eq!((error.kind(), error.got()), (ErrorKind::Dtype, Some("complex64")));
+}
+
+#[test]
 fn thread_counts_change_no_bit() {
     let data: Vec<f32> = (0..256 * 256).map(|i| (i * 7919 % 1013) as f32 / 1013.0 - 0.5).collect();
     let a = Tensor::from_vec(data, &[4, 128, 128]).unwrap();

@@ -122,6 +122,15 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
 /// `sum over i and j of input1[i] weight[o, i, j] input2[j]`, and `bias`.
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     const NAME: &str = "bilinear()";
+    for (argument, tensor) in [("input2", Some(input2)), ("weight", Some(weight)), ("bias", bias)] {
+        ensure!(
+            tensor.is_none_or(|tensor| tensor.dtype() == input1.dtype()),
+            Dtype(NAME, argument),
+            expected = input1.dtype(),
+            got = tensor.map_or(input1.dtype(), Tensor::dtype),
+            "All tensors must have the same dtype, but input1 has {expected} and {argument} has {got}"
+        );
+    }
     let (batch, other) = (input1.dim(), input2.dim());
     ensure!(batch == other, Shape(NAME, "input2"), "input dimensions do not match: got {batch} and {other}");
     ensure!(

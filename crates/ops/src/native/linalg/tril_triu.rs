@@ -1,6 +1,6 @@
 //! `tril` and `triu`, the triangles of matrices.
 
-use crate::tensor_iterator::{Config, TensorIterator};
+use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, loops, ops};
 use flambeau_core::{Result, Scalar, ScalarType, bail};
 use std::mem::MaybeUninit;
@@ -27,8 +27,9 @@ fn build<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, shift: i64, lower
     })?;
     iter.add_owned_input(mask);
     iter.add_input(self_);
-    iter.add_owned_input(ops::full(&[], Scalar::Int(0), Some(self_.dtype()), None, on, None)?);
-    iter.build(Config::PROMOTE)?;
+    let zero = ops::full(&[], Scalar::Int(0), Some(self_.dtype()), None, on, None)?;
+    iter.add_owned_input(zero.clone());
+    iter.build_choice_between(self_, &zero)?;
     crate::native::formulas::check_out(iter, self_.dtype())
 }
 

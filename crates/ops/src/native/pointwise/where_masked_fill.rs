@@ -65,18 +65,7 @@ fn check_mask(name: &str, mask: &Tensor) -> Result<()> {
 
 /// The number as a tensor of the type of `self_`, which takes no part in type promotion.
 fn number_like(name: &str, self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    // As bool, every number but 0 is true.
-    if self_.dtype() != ScalarType::Bool {
-        let loses_a_part =
-            matches!(value, Scalar::Complex(_, im) if im != 0.0) && !self_.dtype().is_complex();
-        ensure!(
-            !loses_a_part,
-            InvalidArgument(name, "value"),
-            "value {value} cannot be converted to type {} without overflow",
-            self_.dtype()
-        );
-        value.check_range(self_.dtype()).map_err(|e| e.in_operator(name))?;
-    }
+    value.check_range(self_.dtype()).map_err(|e| e.in_operator(name))?;
     ops::full(&[], value, Some(self_.dtype()), None, Some(self_.device()), None)
 }
 

@@ -1,7 +1,7 @@
 //! Operators that copy the result of a view operator, such as `select_copy`, and `as_strided_scatter`.
 
 use crate::{Tensor, ops};
-use flambeau_core::{MemoryFormat, Result, Storage, shape};
+use flambeau_core::{MemoryFormat, Result, Storage, ensure, shape};
 
 fn copied(view: Tensor) -> Result<Tensor> {
     ops::clone(&view, Some(MemoryFormat::Contiguous))
@@ -93,6 +93,14 @@ pub fn as_strided_scatter(
         let all = ops::clone(&ops::as_strided(self_, &[storage_len as i64], &[1], Some(0))?, None)?;
         ops::as_strided(&all, self_.sizes(), self_.strides(), Some(self_.storage_offset()))?
     };
-    ops::copy_(&ops::as_strided(&made, size, stride, storage_offset)?, src, false)?;
+    let part = ops::as_strided(&made, size, stride, storage_offset)?;
+    ensure!(
+        part.sizes() == src.sizes(),
+        Shape("as_strided_scatter", "src"),
+        "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
+        src.sizes(),
+        part.sizes()
+    );
+    ops::copy_(&part, src, false)?;
     Ok(made)
 }

@@ -123,8 +123,9 @@ fn single_numbers_diagonals_and_strides() {
 #[test]
 fn triangles() {
     let values: Vec<f64> = (1..=24).map(f64::from).collect();
-    for dtype in [ScalarType::F32, ScalarType::I64, ScalarType::BF16, ScalarType::U8] {
+    for dtype in [ScalarType::F32, ScalarType::I64, ScalarType::BF16, ScalarType::U8, ScalarType::U64] {
         let t = tensor(&values, &[2, 3, 4], dtype);
+        assert_eq!(t.tril().unwrap().dtype(), dtype);
         for diagonal in [-5i64, -1, 0, 1, 3, 9, i64::MAX, i64::MIN] {
             let (low, high) = (
                 numbers(&t.tril_with(TrilOptions::new().diagonal(diagonal)).unwrap()),

@@ -7,7 +7,7 @@ use crate::native::linalg::matrices::{
 };
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
-use flambeau_linalg::{Field, InLanes, System, batch_length, lu_batch, solve_factored_batch};
+use flambeau_linalg::{InLanes, System, batch_length, lu_batch, solve_factored_batch};
 
 /// The factors in one tensor, the pivots, and LAPACK's `info`.
 pub fn linalg_lu_factor_ex(a: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
@@ -117,25 +117,25 @@ fn check_pivots(name: &str, factors: &Tensor, pivots: &Tensor, count: i64) -> Re
 
 /// The matrix with a 1 in row `to` and column `i`, where row `to` of `A` became row `i`.
 fn permutation(name: &str, pivots: &Tensor, sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
-    let made = new(name, pivots, sizes, dtype)?;
+    let made = new(name, pivots, sizes, ScalarType::Bool)?;
     ops::fill__scalar(&made, Scalar::Int(0))?;
     let rows = sizes.last().copied().unwrap_or(0) as usize;
     if made.numel() == 0 || !made.device().is_cpu() {
-        return Ok(made);
+        return ops::to_dtype(&made, dtype, false, false, None);
     }
     let (count, pivots) = (pivots.sizes().last().copied().unwrap_or(0) as usize, dense(pivots)?);
-    dispatch_all_types!(wide_floats_and_complex, dtype, name, T => with_slices(name, &[&pivots], &[&made], |s| {
-        let (pivots, made) = (s.read::<i32>(0)?, s.write::<T>(0)?);
+    with_slices(name, &[&pivots], &[&made], |s| {
+        let (pivots, made) = (s.read::<i32>(0)?, s.write::<u8>(0)?);
         for (at, made) in made.chunks_exact_mut(rows * rows).enumerate() {
             let pivots = &pivots[at * count..(at + 1) * count];
             ensure_in_range(name, pivots, rows)?;
             let mut order = scratch::collect(0..rows);
             pivots.iter().enumerate().for_each(|(row, pivot)| order.swap(row, *pivot as usize - 1));
-            order.iter().enumerate().for_each(|(row, from)| made[from * rows + row] = <T as Field>::ONE);
+            order.iter().enumerate().for_each(|(row, from)| made[from * rows + row] = 1);
         }
         Ok(())
-    }))?;
-    Ok(made)
+    })?;
+    ops::to_dtype(&made, dtype, false, false, None)
 }
 
 /// Pivots are an argument, so they may be anything.

@@ -35,6 +35,11 @@ pub fn cross_entropy_loss(
     }
     let input = ops::_log_softmax(self_, dim, false)?;
     if self_.sizes() == target.sizes() {
+        ensure!(
+            ignore_index < 0,
+            InvalidArgument("cross_entropy_loss", "ignore_index"),
+            "ignore_index is not supported for floating point target, but got {ignore_index}"
+        );
         return probabilities(&input, target, weight, reduction_of(reduction)?, dim, label_smoothing);
     }
     let nll = ops::nll_loss_nd(&input, target, weight, reduction, ignore_index)?;
