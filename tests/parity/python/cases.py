@@ -87,8 +87,8 @@ def is_random(case, theirs):
     return any(not torch.equal(*(t.to_dense().to(wide(t.dtype)).nan_to_num() for t in pair)) for pair in pairs)
 
 
-# Errors of ill-conditioned problems scatter: those of 30 random systems of 28 equations were 0.08 to 3.1 times those of PyTorch.
-ROUNDING = 10
+# Errors of ill-conditioned problems scatter: those of 300 random systems of 28 equations were 0.04 to 12.2 times those of PyTorch.
+ROUNDING = 16
 
 
 def is_nearer(case, theirs, result, mine):
