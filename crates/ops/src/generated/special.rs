@@ -541,14 +541,14 @@ operator! {
 }
 
 operator! {
-    /// `self = self^exponent`, of float64.
+    /// `self = self^exponent`, of float64 or complex128.
     FLOAT_POWER__TENSOR: "float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
         float_power__tensor(self_: &Tensor, exponent: &Tensor) -> (), by [self_, exponent];
     CompositeImplicitAutograd => native::pointwise::special::float_power_(self_, exponent),
 }
 
 operator! {
-    /// `self = self^exponent`, of float64, for a number `exponent`.
+    /// `self = self^exponent`, of float64 or complex128, for a number `exponent`.
     FLOAT_POWER__SCALAR: "float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
         float_power__scalar(self_: &Tensor, exponent: Scalar) -> (), by [self_];
     CompositeImplicitAutograd => native::pointwise::special::float_power_scalar_(self_, exponent),

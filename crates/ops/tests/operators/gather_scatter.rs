@@ -1,7 +1,7 @@
 //! Gather, scatter and embedding in sizes that are split among threads, against loops in the order of the indices.
 
 use crate::support::values;
-use flambeau_core::{ErrorKind, Result, Scalar};
+use flambeau_core::{Complex, ErrorKind, Result, Scalar};
 use flambeau_ops::{Tensor, ops, parallel};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -128,6 +128,17 @@ fn added_rows_arrive_in_order() -> Result<()> {
         }
     }
     parallel::set_num_threads(1);
+    Ok(())
+}
+
+/// Results are those of PyTorch 2.15.
+#[test]
+fn index_add_takes_complex_factors() -> Result<()> {
+    let x = Tensor::from([Complex::new(0.0f32, 0.0); 3]);
+    let source = Tensor::from([Complex::new(1.0f32, 0.0), Complex::new(0.0, 1.0)]);
+    let sum = ops::index_add(&x, 0, &Tensor::from([0i64, 1]), &source, Scalar::Complex(1.0, 2.0))?;
+    let expected = [Complex::new(1.0, 2.0), Complex::new(-2.0, 1.0), Complex::new(0.0, 0.0)];
+    assert_eq!(sum.to_vec::<Complex<f32>>()?, expected);
     Ok(())
 }
 

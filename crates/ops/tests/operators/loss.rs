@@ -280,7 +280,7 @@ fn nll_loss_and_its_gradient() {
 
 /// Results are those of PyTorch 2.15.
 #[test]
-fn the_l1_loss_of_complex_numbers_is_their_distance() {
+fn the_l1_loss_of_complex_numbers_and_integers_is_their_distance() {
     let x = Tensor::from([Complex::new(1.0f32, 2.0), Complex::new(3.0, -1.0)]);
     let t = Tensor::from([Complex::new(0.0f32, 0.5), Complex::new(1.0, 0.0)]);
     let distances = [3.25f32.sqrt(), 5.0f32.sqrt()];
@@ -292,5 +292,9 @@ fn the_l1_loss_of_complex_numbers_is_their_distance() {
     let real = Tensor::from([1.0f32, 3.0]);
     assert_eq!(found(&x, &real, 0), [2.0, 1.0]);
     assert_eq!(found(&real, &x, 2), [3.0]);
+    let [a, b] = [Tensor::from([3i32, -2]), Tensor::from([5i32, 4])];
+    assert_eq!(ops::l1_loss(&a, &b, 0).unwrap().to_vec::<i32>().unwrap(), [2, 6]);
+    assert_eq!(ops::l1_loss(&a, &b, 2).unwrap().to_vec::<i64>().unwrap(), [8]);
+    assert!(ops::l1_loss(&a, &b, 1).unwrap_err().message().contains("mean"));
     assert!(ops::l1_loss(&x, &t, 3).unwrap_err().message().contains("0 (none), 1 (mean) or 2 (sum)"));
 }

@@ -76,7 +76,7 @@ bindings! {
         both 0 (input: tensor, exponent: scalar) returns float_power_tensor_scalar, out float_power_tensor_scalar_out;
         function (self_: scalar, exponent: tensor) returns float_power_scalar, out float_power_scalar_out;
     }
-    "float_power_": "`self = self^exponent`, of float64." {
+    "float_power_": "`self = self^exponent`, of float64 or complex128." {
         method 0 (input: tensor, exponent: tensor) writes(0) float_power__tensor;
         method 0 (input: tensor, exponent: scalar) writes(0) float_power__scalar;
     }

@@ -420,7 +420,7 @@ impl Tensor {
         ops::float_power_tensor_scalar(self, exponent.into())
     }
 
-    /// `self = self^exponent`, of float64.
+    /// `self = self^exponent`, of float64 or complex128.
     ///
     /// ```
     /// # use flambeau_core::*;
@@ -435,7 +435,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self = self^exponent`, of float64, for a number `exponent`.
+    /// `self = self^exponent`, of float64 or complex128, for a number `exponent`.
     ///
     /// ```
     /// # use flambeau_core::*;

@@ -132,7 +132,7 @@ fn copied(self_: &Tensor) -> Result<Tensor> {
 /// `alpha` times `source`.
 fn scaled(self_: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
     alpha.check_range(self_.dtype()).map_err(|e| e.in_operator("index_add"))?;
-    if alpha.to_f64() == 1.0 { Ok(source.clone()) } else { ops::mul_scalar(source, alpha) }
+    if alpha.to_complex() == (1.0, 0.0) { Ok(source.clone()) } else { ops::mul_scalar(source, alpha) }
 }
 
 /// Adds `alpha` times the slices of `source`, in the order of `index`.

@@ -150,9 +150,10 @@ pub fn mse_loss_backward(
     pointwise("mse_loss_backward", [grad, self_, target], out, SquaredErrorGradient { factor })
 }
 
-/// `|self - target|`: the smooth L1 loss with `beta` 0, which complex numbers do not have.
+/// `|self - target|`: the smooth L1 loss with `beta` 0, which only floating point numbers have.
 pub fn l1_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    if self_.dtype().is_complex() || target.dtype().is_complex() {
+    let dtypes = [self_.dtype(), target.dtype()];
+    if dtypes.iter().any(|dtype| dtype.is_complex()) || dtypes.iter().all(|dtype| dtype.is_integral(true)) {
         let losses = ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?;
         return reduced_losses(&losses, reduction).map_err(|e| e.in_operator("l1_loss"));
     }
