@@ -221,6 +221,8 @@ pub(crate) fn all_programs() -> Vec<(String, String)> {
     }
     for dtype in floats {
         all.extend(grid_sample::programs(dtype));
+        let bags = program(&format!("typedef {dtype} T;\n"), &[include_str!("kernels/embedding_bag.cu")]);
+        all.push((format!("embedding_bag {dtype}"), bags));
     }
     let integers = ["boolean", "uint8", "int8", "int16", "int32", "int64"];
     let parts = [

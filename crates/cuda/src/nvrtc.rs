@@ -44,6 +44,12 @@ fn is_ptx_forced() -> bool {
 /// correctly rounded, and denormal numbers stay.
 const OPTIONS: [&str; 3] = ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
 
+/// Leaves out what no program uses, such as textures and launches from the device: the same machine code, sooner. Older versions refuse it.
+const MINIMAL: &str = "--minimal";
+
+/// The first version that has it.
+const FIRST_WITH_MINIMAL: (i32, i32) = (12, 4);
+
 /// The names under which NVRTC is installed, newest first.
 const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
@@ -118,7 +124,13 @@ impl Nvrtc {
     /// What the image of a program depends on beside its source.
     pub(crate) fn settings(&self, capability: (i32, i32)) -> String {
         let (major, minor) = self.version;
-        format!("nvrtc {major}.{minor} {} {}", architecture(capability), OPTIONS.join(" "))
+        format!("nvrtc {major}.{minor} {} {}", architecture(capability), self.options().join(" "))
+    }
+
+    /// What every program is compiled with by this version.
+    fn options(&self) -> Vec<&'static str> {
+        let minimal = (self.version >= FIRST_WITH_MINIMAL).then_some(MINIMAL);
+        OPTIONS.into_iter().chain(minimal).collect()
     }
 
     /// A program that is compiled for devices of a compute capability.
@@ -141,7 +153,7 @@ impl Nvrtc {
         };
         check(status, "nvrtcCreateProgram")?;
         let target = format!("--gpu-architecture={}", architecture(capability));
-        let options = OPTIONS.iter().chain(more).copied().chain([target.as_str()]);
+        let options = self.options().into_iter().chain(more.iter().copied()).chain([target.as_str()]);
         let options: Vec<CString> = options.filter_map(|option| CString::new(option).ok()).collect();
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the program exists, and the options are terminated.

@@ -122,7 +122,7 @@ impl Pointwise {
         let type_name = if moves { element_name } else { number_name };
         let types = self.print_types(&type_name)?;
         let mut text = prelude(&types);
-        if self.nodes.iter().any(|node| node.name.starts_with("special_")) {
+        if self.has_special_function() {
             SPECIAL.iter().for_each(|part| text += part);
         }
         if has_reduction(&self.nodes) {
@@ -136,6 +136,11 @@ impl Pointwise {
             _ => self.print_strided(&mut text),
         }
         Some(text)
+    }
+
+    /// Whether the expression calls a function of the program's special part.
+    fn has_special_function(&self) -> bool {
+        self.nodes.iter().any(|node| node.name.starts_with("special_"))
     }
 
     fn print_types(&self, name: &dyn Fn(ScalarType) -> Option<&'static str>) -> Option<String> {
@@ -232,17 +237,22 @@ impl Pointwise {
         );
         *text += "    const int64 first = ((int64)blockIdx.x * blockDim.x + threadIdx.x) * 4;\n    if (first >= count) return;\n";
         self.print_common(text);
+        let single = self.call(&|i| format!("in{i}[i]"));
+        let each = format!("for (int64 i = first; i < count && i < first + 4; ++i) out[i] = {single};");
+        if self.has_special_function() {
+            // They are so long that a copy for each element of a pack takes NVRTC a second; a load more is nothing beside them.
+            let _ = writeln!(text, "    #pragma unroll 1\n    {each}\n}}");
+            return;
+        }
         *text += "    if (packed && first + 4 <= count) {\n";
         for i in self.elementwise() {
             let _ = writeln!(text, "        const auto p{i} = *(const Pack<M{i}, 4>*)(in{i} + first);");
         }
         let packed = self.call(&|i| format!("p{i}.values[i]"));
-        let single = self.call(&|i| format!("in{i}[i]"));
         let _ = write!(
             text,
             "        Pack<MO, 4> results;\n        #pragma unroll\n        for (int i = 0; i < 4; ++i) results.values[i] = \
-             {packed};\n        *(Pack<MO, 4>*)(out + first) = results;\n    }} else {{\n        for (int64 i = first; i \
-             < count && i < first + 4; ++i) out[i] = {single};\n    }}\n}}\n"
+             {packed};\n        *(Pack<MO, 4>*)(out + first) = results;\n    }} else {{\n        {each}\n    }}\n}}\n"
         );
     }
 

@@ -1,7 +1,8 @@
 //! Compiled kernels: in memory by key, and on disk, so that a later process compiles nothing.
 //!
 //! A file has the settings and the whole source beside the image, and is used only if both are the same. It is written under another name
-//! and then renamed, so that no process sees a part of one; a broken file is compiled anew.
+//! and then renamed, so that no process sees a part of one; a broken file is compiled anew. What several threads or processes need at the same
+//! time is compiled by one of them, and the others wait.
 #![expect(unsafe_code, reason = "gives the driver the images of programs")]
 
 use crate::driver::{CUfunction, cuModuleGetFunction, cuModuleLoadData};
@@ -9,16 +10,25 @@ use crate::gpu::Gpu;
 use crate::nvrtc::nvrtc;
 use flambeau_core::{Error, Result, error};
 use std::collections::HashMap;
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The kernels of a device.
+/// The kernels of a device, by key.
 #[derive(Default)]
 pub(crate) struct Programs {
-    functions: Mutex<HashMap<String, Function>>,
+    slots: Mutex<HashMap<String, Arc<Slot>>>,
+}
+
+/// The place of a kernel.
+#[derive(Default)]
+struct Slot {
+    function: OnceLock<Function>,
+    /// Held by the thread that compiles it.
+    compiling: Mutex<()>,
 }
 
 /// A kernel, loaded on a device.
@@ -27,6 +37,8 @@ pub(crate) struct Function(pub(crate) CUfunction);
 
 // SAFETY: functions of the driver may be launched by any thread.
 unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
 
 static COMPILED: AtomicU64 = AtomicU64::new(0);
 
@@ -41,21 +53,35 @@ impl Gpu {
     /// # Errors
     /// `Device` where NVRTC is not installed or the driver refuses the program, `Internal` where it does not compile.
     pub(crate) fn function(&self, key: &str, source: impl FnOnce() -> String) -> Result<Function> {
-        let functions = || self.programs.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = functions().get(key) {
+        let slot = {
+            let mut slots = lock(&self.programs.slots);
+            match slots.get(key) {
+                Some(slot) => match slot.function.get() {
+                    Some(function) => return Ok(*function),
+                    None => Arc::clone(slot),
+                },
+                None => Arc::clone(slots.entry(key.to_owned()).or_default()),
+            }
+        };
+        // Without the lock of all kernels, so that threads compile different ones at the same time.
+        let _compiling = lock(&slot.compiling);
+        if let Some(function) = slot.function.get() {
             return Ok(*function);
         }
-        // Without the lock, so that threads compile at the same time; of two that compile the same, the first to end is used.
         let function = self.load(&source())?;
-        Ok(*functions().entry(key.to_owned()).or_insert(function))
+        Ok(*slot.function.get_or_init(|| function))
     }
 
     fn load(&self, source: &str) -> Result<Function> {
         let nvrtc = nvrtc()?;
         let entry = Entry { settings: nvrtc.settings(self.capability), source };
         let path = folder().map(|folder| folder.join(entry.file_name()));
-        let cached = path.as_deref().and_then(|path| entry.read(path));
-        if let Some(function) = cached.and_then(|image| self.load_image(&image).ok()) {
+        let cached = || self.load_image(&entry.read(path.as_deref()?)?).ok();
+        if let Some(function) = cached() {
+            return Ok(function);
+        }
+        let _turn = path.as_deref().and_then(Turn::wait_for);
+        if let Some(function) = cached() {
             return Ok(function);
         }
         let images = nvrtc.compile(source, self.capability)?;
@@ -65,8 +91,8 @@ impl Gpu {
         for image in images {
             match self.load_image(&image) {
                 Ok(function) => {
-                    if let Some(path) = path {
-                        entry.write(&path, &image);
+                    if let Some(path) = &path {
+                        entry.write(path, &image);
                     }
                     return Ok(function);
                 }
@@ -87,6 +113,35 @@ impl Gpu {
             self.driver.check(status, "cuModuleGetFunction")?;
         }
         Ok(Function(function))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The turn to compile a program: of processes that start together, such as the ranks of a machine, one compiles it. Where files cannot be
+/// locked, each does.
+struct Turn {
+    /// Locked until it is closed, which the system does for a process that ends.
+    _file: File,
+    path: PathBuf,
+}
+
+impl Turn {
+    fn wait_for(program: &Path) -> Option<Self> {
+        std::fs::create_dir_all(program.parent()?).ok()?;
+        let path = program.with_extension("lock");
+        let file = File::create(&path).ok()?;
+        file.lock().ok()?;
+        Some(Turn { _file: file, path })
+    }
+}
+
+impl Drop for Turn {
+    /// Those that wait have opened the file, and the program is in the cache for those that come.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 

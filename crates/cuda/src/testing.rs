@@ -15,6 +15,17 @@ use flambeau_ops::vectorized::traced::Tape;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+/// The types in which the rows of the operator table are checked on devices, those first that stand for the others where not all are.
+pub const TYPES: [ScalarType; 7] = [
+    ScalarType::F32,
+    ScalarType::I64,
+    ScalarType::Bool,
+    ScalarType::F16,
+    ScalarType::BF16,
+    ScalarType::F64,
+    ScalarType::I32,
+];
+
 /// The version of NVRTC, if it is found.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ mod register_table;
 
 use flambeau_core::ScalarType;
 use flambeau_cuda::testing;
-use recorded::{ALL_TYPES, LOOPS, record};
+use recorded::{LOOPS, record};
 use register_table::{CAPABILITIES, Name, growth, hand_written, name_of, parsed};
 use std::path::PathBuf;
 
@@ -80,7 +80,7 @@ fn hand_written_kernels_compile() {
 fn formulas_compile() {
     let all = std::env::var("FLAMBEAU_CUDA_ALL_TYPES").is_ok();
     let types: &[ScalarType] = match all {
-        true => &ALL_TYPES,
+        true => &testing::TYPES,
         false => &[ScalarType::F32, ScalarType::I64],
     };
     let (rows, refused) = record(types);

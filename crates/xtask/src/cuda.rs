@@ -35,8 +35,9 @@ pub(crate) struct Options {
     /// Runs the parts of determinism in 8 orders of work instead of 3.
     #[arg(long)]
     schedules: bool,
-    /// The parts to run: memory, pinned, large, faults, streams, graphs, products, steady, training, images, speed, rows, complex, layouts, variants, gradients,
-    /// portable, repeats.
+    /// The parts to run.
+    #[arg(value_parser = ["memory", "pinned", "large", "faults", "streams", "graphs", "products", "steady", "training", "images", "speed",
+        "rows", "complex", "layouts", "variants", "gradients", "portable", "repeats"])]
     parts: Vec<String>,
 }
 

@@ -1,9 +1,10 @@
 //! Elementwise operators with the host's mathematical functions: the same bits as on the host.
 
-use super::rows::{Memory, TYPES, arguments, bits, in_threads, may_run, other_bits};
+use super::rows::{Memory, arguments, bits, in_threads, may_run, other_bits};
 use super::{DEVICE, is_all_types};
 use flambeau::dispatch::{DispatchKey, OperatorInfo};
 use flambeau::{Device, ErrorKind, Result, ScalarType, Tensor};
+use flambeau_cuda::testing::TYPES;
 use flambeau_cuda::{Math, set_math};
 use flambeau_tests::call::{operator, seeded};
 use flambeau_tests::op_db;

@@ -3,6 +3,7 @@
 use super::{DEVICE, is_all_types, is_quick};
 use flambeau::dispatch::{DispatchKey, OperatorInfo, Value};
 use flambeau::{Complex, Device, ErrorKind, Result, ScalarType, Tensor, TensorOptions};
+use flambeau_cuda::testing::TYPES;
 use flambeau_tests::call::{array, operator, seeded, values};
 use flambeau_tests::op_db;
 use flambeau_tests::row::{Arg, Row};
@@ -12,18 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The types that are compared.
-pub(super) const TYPES: [ScalarType; 7] = [
-    ScalarType::F32,
-    ScalarType::I64,
-    ScalarType::Bool,
-    ScalarType::F16,
-    ScalarType::BF16,
-    ScalarType::F64,
-    ScalarType::I32,
-];
-
-/// So many of them are compared where not all are.
+/// So many of the types are compared where not all are.
 const QUICK_TYPES: usize = 4;
 
 /// How long the rows may take, in seconds, unless `FLAMBEAU_CHECK_SECONDS` says otherwise. `FLAMBEAU_CHECK_ROWS` has parts of the names of

@@ -15,7 +15,7 @@ mod register_table;
 
 use flambeau_core::Result;
 use flambeau_cuda::testing;
-use recorded::{ALL_TYPES, LOOPS, record};
+use recorded::{LOOPS, record};
 use register_table::{CAPABILITIES, Name, Resources, Table, growth, hand_written, named, parsed};
 use results::Results;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ type AnyError = Box<dyn std::error::Error>;
 
 /// All programs: hand-written kernels, and the formulas of the operator table.
 fn all_programs() -> Result<BTreeMap<Name, String>> {
-    let _ = record(&ALL_TYPES);
+    let _ = record(&testing::TYPES);
     let mut all = hand_written()?;
     for (name, source) in named(LOOPS.programs())? {
         if all.insert(name.clone(), source).is_some() {

@@ -1,93 +1,25 @@
-//! `_embedding_bag`: the sum, mean or maximum of the rows of a table for each bag of indices, by sums over the bag of each index.
+//! `_embedding_bag`: the sum, mean or maximum of the rows of a table for each bag of indices.
 
-use super::{computing_type, dense_as, made, meta};
+use super::{dense, dense_as, made, meta, number_name_of, program};
+use crate::launch::{Arguments, Grid, address, guarded};
 use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType};
 use flambeau_ops::native::nn::embedding_bag;
 use flambeau_ops::{Tensor, ops, register};
 
 register!(ops::_EMBEDDING_BAG, Cuda, bags);
 
-const ONE: Scalar = Scalar::Int(1);
-/// The numbers of modes in the schema.
-const MEAN: i64 = 1;
+const SOURCE: &str = include_str!("../kernels/embedding_bag.cu");
+
+/// The number of the mode in the schema whose second result is the rows of the maxima.
 const MAX: i64 = 2;
 
-/// The rows of all indices, the bag of each, and which are not padding.
-struct Rows {
-    indices: Tensor,
-    bags: Tensor,
-    counts: Tensor,
-    is_kept: Tensor,
-    values: Tensor,
-}
-
-impl Rows {
-    fn new(weight: &Tensor, indices: &Tensor, offsets: &Tensor, count: i64, padding: i64) -> Result<Self> {
-        let (indices, offsets) = (dense_as(indices, ScalarType::I64)?, dense_as(offsets, ScalarType::I64)?);
-        let (long, device) = (Some(ScalarType::I64), Some(weight.device()));
-        let positions = ops::arange(Scalar::Int(indices.numel()), long, None, device, None)?;
-        let starts = ops::narrow(&offsets, 0, 0, count)?;
-        let after = ops::searchsorted_tensor(&starts, &positions, false, true, None, None)?;
-        let bags = ops::sub_scalar(&after, ONE, ONE)?;
-        let is_kept = ops::ne_scalar(&indices, Scalar::Int(padding))?;
-        let zeros = ops::zeros(&[count], long, None, device, None)?;
-        let counts = ops::index_add(&zeros, 0, &bags, &dense_as(&is_kept, ScalarType::I64)?, ONE)?;
-        let values = ops::index_select(weight, 0, &indices)?;
-        let values = dense_as(&values, computing_type(weight.dtype()))?;
-        Ok(Rows { indices, bags, counts, is_kept: ops::unsqueeze(&is_kept, 1)?, values })
-    }
-
-    /// The sums of the rows of each bag.
-    fn sums(&self, scale: Option<&Tensor>, mean: bool) -> Result<Tensor> {
-        let scaled = match scale {
-            Some(scale) => {
-                let scale = dense_as(scale, self.values.dtype())?;
-                ops::mul_tensor(&self.values, &ops::unsqueeze(&scale, 1)?)?
-            }
-            None => self.values.clone(),
-        };
-        let kept = ops::masked_fill_scalar(&scaled, &ops::logical_not(&self.is_kept)?, Scalar::Int(0))?;
-        let sums = ops::index_add(&self.filled(&self.values, Scalar::Int(0))?, 0, &self.bags, &kept, ONE)?;
-        if !mean {
-            return Ok(sums);
-        }
-        ops::div_tensor(&sums, &ops::unsqueeze(&ops::clamp_min(&self.counts, ONE)?, 1)?)
-    }
-
-    /// A row for each bag.
-    fn filled(&self, like: &Tensor, value: Scalar) -> Result<Tensor> {
-        let sizes = [self.counts.numel(), self.values.sizes()[1]];
-        ops::full(&sizes, value, Some(like.dtype()), None, Some(like.device()), None)
-    }
-
-    /// The maxima of each bag, and the indices of their rows, the first of equal ones; zeros for bags without rows.
-    fn maxima(&self) -> Result<(Tensor, Tensor)> {
-        let lowest = Scalar::Float(f64::NEG_INFINITY);
-        let kept = ops::masked_fill_scalar(&self.values, &ops::logical_not(&self.is_kept)?, lowest)?;
-        let bags = ops::expand(&ops::unsqueeze(&self.bags, 1)?, kept.sizes(), false)?;
-        let start = self.filled(&self.values, lowest)?;
-        let highest = ops::scatter_reduce_two(&start, 0, &bags, &kept, "amax", true)?;
-        let equals = ops::eq_tensor(&kept, &ops::index_select(&highest, 0, &self.bags)?)?;
-        let count = self.indices.numel();
-        let (long, device) = (Some(ScalarType::I64), Some(kept.device()));
-        let positions = ops::unsqueeze(&ops::arange(Scalar::Int(count), long, None, device, None)?, 1)?;
-        let is_candidate = ops::logical_and(&equals, &self.is_kept)?;
-        let last = Scalar::Int(count - 1);
-        let positions = ops::masked_fill_scalar(
-            &ops::expand(&positions, kept.sizes(), false)?,
-            &ops::logical_not(&is_candidate)?,
-            last,
-        )?;
-        let start = ops::full(highest.sizes(), last, long, None, device, None)?;
-        let first = ops::scatter_reduce_two(&start, 0, &bags, &positions, "amin", true)?;
-        let rows = ops::index_tensor(&self.indices, &[Some(first)])?;
-        let is_empty = ops::unsqueeze(&ops::eq_scalar(&self.counts, Scalar::Int(0))?, 1)?;
-        let zero = Scalar::Int(0);
-        Ok((
-            ops::masked_fill_scalar(&highest, &is_empty, zero)?,
-            ops::masked_fill_scalar(&rows, &is_empty, zero)?,
-        ))
-    }
+/// The bag of each index: of those that begin at it or before, the last.
+fn bag_of_each(indices: &Tensor, starts: &Tensor) -> Result<Tensor> {
+    const ONE: Scalar = Scalar::Int(1);
+    let (long, device) = (Some(ScalarType::I64), Some(indices.device()));
+    let positions = ops::arange(Scalar::Int(indices.numel()), long, None, device, None)?;
+    let after = ops::searchsorted_tensor(starts, &positions, false, true, None, None)?;
+    ops::sub_scalar(&after, ONE, ONE)
 }
 
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
@@ -103,6 +35,7 @@ fn bags(
     include_last_offset: bool,
     padding_idx: i64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    const NAME: &str = "embedding_bag";
     let scale = per_sample_weights.map(meta).transpose()?;
     let shapes = embedding_bag::_embedding_bag(
         &meta(weight)?,
@@ -121,16 +54,28 @@ fn bags(
         [&output, &bag_of, &sizes, &maxima].into_iter().try_for_each(ops::zero_)?;
         return Ok((output, bag_of, sizes, maxima));
     }
-    let rows = Rows::new(weight, indices, offsets, sizes.numel(), padding_idx)?;
-    ops::copy_(&bag_of, &rows.bags, false)?;
-    ops::copy_(&sizes, &rows.counts, false)?;
-    if mode == MAX {
-        let (values, indices) = rows.maxima()?;
-        ops::copy_(&output, &values, false)?;
-        ops::copy_(&maxima, &indices, false)?;
-    } else {
-        ops::copy_(&output, &rows.sums(per_sample_weights, mode == MEAN)?, false)?;
-        ops::copy_(&maxima, &rows.counts, false)?;
+    let count = sizes.numel();
+    let indices = dense_as(indices, ScalarType::I64)?;
+    let starts = ops::narrow(&dense_as(offsets, ScalarType::I64)?, 0, 0, count)?;
+    ops::copy_(&bag_of, &bag_of_each(&indices, &starts)?, false)?;
+    let scales = per_sample_weights.map(dense).transpose()?;
+    let dtype = number_name_of(NAME, weight.dtype())?;
+    let mut reads = vec![weight, &indices, &starts];
+    reads.extend(&scales);
+    guarded(NAME, &reads, &[&output, &sizes, &maxima], |gpu| {
+        let function = gpu.function(&format!("embedding_bag {dtype}"), || {
+            program(&format!("typedef {dtype} T;\n"), &[SOURCE])
+        })?;
+        let arguments = Arguments::new().int(count).int(indices.numel());
+        let arguments = arguments.int(weight.sizes()[1]).int(weight.sizes()[0]);
+        let arguments = arguments.int(weight.strides()[0]).int(weight.strides()[1]);
+        let arguments = arguments.int(padding_idx).int(mode).tensor(weight).tensor(&indices).tensor(&starts);
+        let arguments = arguments.word(scales.as_ref().map_or(0, address)).tensor(&output).tensor(&sizes);
+        let arguments = arguments.tensor(&maxima).word(gpu.faults.address).int(gpu.faults.number_of(NAME));
+        gpu.launch(function, Grid { blocks: [count, 1, 1], threads: 256 }, &arguments)
+    })?;
+    if mode != MAX {
+        ops::copy_(&maxima, &sizes, false)?;
     }
     Ok((output, bag_of, sizes, maxima))
 }

@@ -87,17 +87,6 @@ fn arguments(sample: &[Arg], dtype: ScalarType, device: Device) -> Vec<Value> {
     values(sample, &mut |array| tensor(array, dtype)).into_iter().map(each).collect()
 }
 
-/// The types of which programs are recorded, where all are.
-pub(crate) const ALL_TYPES: [ScalarType; 7] = [
-    ScalarType::F32,
-    ScalarType::I64,
-    ScalarType::Bool,
-    ScalarType::F16,
-    ScalarType::BF16,
-    ScalarType::F64,
-    ScalarType::I32,
-];
-
 /// Calls the rows that have a kernel for CUDA, so that their programs are recorded; returns how many.
 pub(crate) fn record(types: &[ScalarType]) -> (usize, BTreeSet<String>) {
     let device: Device = "recorded:0".parse().unwrap();

@@ -1,80 +1,100 @@
 //! The checks of a GPU on the stand-in for NVIDIA's driver: the operator table, layouts, determinism, memory, faults and a small GPT, with
 //! work in several orders.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::fetch;
 use crate::python::{built, succeed};
 use crate::{Outcome, SKIPPED, root};
 
-/// The parts that run, unless some are named. `large` needs more memory than tests have, and `speed` says nothing of a GPU.
+/// The parts that run, unless some are named, those first that take long. `large` needs more memory than tests have, and `speed` says nothing
+/// of a GPU.
 const PARTS: &[&str] = &[
+    "rows",
+    "layouts",
+    "gradients",
+    "training",
+    "images",
+    "complex",
+    "variants",
+    "portable",
+    "repeats",
+    "graphs",
     "memory",
+    "products",
+    "steady",
     "pinned",
     "faults",
     "streams",
-    "graphs",
-    "products",
-    "steady",
-    "training",
-    "images",
-    "rows",
-    "complex",
-    "layouts",
-    "variants",
-    "gradients",
-    "portable",
-    "repeats",
 ];
 /// Those of the operator table.
-const TABLE: &[&str] = &["rows", "complex", "layouts", "variants", "gradients", "portable", "repeats"];
+const TABLE: &[&str] = &["rows", "layouts", "gradients", "complex", "variants", "portable", "repeats"];
 /// The parts that run in other orders too, and print a digest of their results. There each tensor has memory of its own, so that its bounds
 /// are those that are checked, and unordered accesses to shared memory are faults.
-const DRAWN: &[&str] = &["streams", "graphs", "products", "training", "images", "rows", "repeats"];
+const DRAWN: &[&str] = &["rows", "training", "images", "repeats", "graphs", "products", "streams"];
+/// Those with products, which run with the stand-in for cuBLAS too.
+const OF_PRODUCTS: &[&str] = &["products", "graphs"];
 /// The orders of work beside that of the calls, which has the number 0.
 const SEEDS: &[u64] = &[1, 2];
 /// The orders in which all that is drawn runs with `--schedules`.
 const ALL_SEEDS: &[u64] = &[1, 2, 3, 4, 5, 6, 7];
 
-/// A process: the number of its order of work, and its parts.
-type Order<'a> = (u64, Vec<&'a str>);
+/// A process: a part in an order of work.
+struct Job<'a> {
+    part: &'a str,
+    /// The number of the order.
+    seed: u64,
+    /// Whether products are those of the stand-in for cuBLAS.
+    by_library: bool,
+}
 
 /// What runs, and in which orders.
 pub(super) struct Plan<'a> {
-    /// The parts with the order of the calls.
-    pub(super) parts: Vec<&'a str>,
-    /// The other orders, and the parts that run in them.
-    others: Vec<Order<'a>>,
+    jobs: Vec<Job<'a>>,
     /// A text in the names of the rows of the operator table.
-    pub(super) filter: &'a str,
+    filter: &'a str,
     /// Whether rows are compared in all types.
-    pub(super) all_types: bool,
+    all_types: bool,
 }
 
 impl<'a> Plan<'a> {
     /// The parts of these names, or all; in 8 orders or in 3.
     pub(super) fn of_parts(names: &'a [String], all_schedules: bool) -> Self {
-        let parts =
-            if names.is_empty() { PARTS.to_vec() } else { names.iter().map(String::as_str).collect() };
-        let drawn: Vec<&str> = DRAWN.iter().copied().filter(|part| parts.contains(part)).collect();
+        let requested = |part: &&str| names.is_empty() || names.iter().any(|name| name == part);
+        let others = names.iter().map(String::as_str).filter(|name| !PARTS.contains(name));
+        let parts: Vec<&str> = PARTS.iter().copied().filter(requested).chain(others).collect();
         let seeds = if all_schedules { ALL_SEEDS } else { SEEDS };
-        let others = seeds.iter().map(|seed| (*seed, drawn.clone())).filter(|(_, drawn)| !drawn.is_empty());
-        Plan { others: others.collect(), parts, filter: "", all_types: false }
-    }
-
-    /// The parts with the order of the calls, in two processes: the operator table takes as long as all others.
-    fn in_order_of_calls(&self) -> Vec<Order<'a>> {
-        let (rows, others): (Vec<&str>, Vec<&str>) = self.parts.iter().partition(|part| **part == "rows");
-        [rows, others].into_iter().filter(|parts| !parts.is_empty()).map(|parts| (0, parts)).collect()
+        let drawn = |part: &&str| DRAWN.contains(part);
+        let with_products = parts.iter().copied().filter(|part| OF_PRODUCTS.contains(part));
+        let by_library = with_products.map(|part| Job { part, seed: 0, by_library: true });
+        let mut jobs = in_order_of_calls(&parts);
+        for part in parts.iter().copied().filter(drawn) {
+            jobs.extend(seeds.iter().map(|seed| Job { part, seed: *seed, by_library: false }));
+        }
+        jobs.extend(by_library);
+        Plan { jobs, filter: "", all_types: false }
     }
 
     /// The operator table in two orders, and whether its bits are always the same in 8.
     pub(super) fn of_table(filter: &'a str, all_types: bool) -> Self {
-        let drawn = |seed: &u64| (*seed, if *seed == 1 { vec!["rows", "repeats"] } else { vec!["repeats"] });
-        Plan { parts: TABLE.to_vec(), others: ALL_SEEDS.iter().map(drawn).collect(), filter, all_types }
+        let mut jobs = in_order_of_calls(TABLE);
+        jobs.push(Job { part: "rows", seed: 1, by_library: false });
+        jobs.extend(ALL_SEEDS.iter().map(|seed| Job { part: "repeats", seed: *seed, by_library: false }));
+        Plan { jobs, filter, all_types }
     }
+
+    /// How many orders there are beside that of the calls.
+    fn other_orders(&self) -> usize {
+        self.jobs.iter().map(|job| job.seed).filter(|seed| *seed != 0).collect::<BTreeSet<_>>().len()
+    }
+}
+
+fn in_order_of_calls<'a>(parts: &[&'a str]) -> Vec<Job<'a>> {
+    parts.iter().map(|part| Job { part, seed: 0, by_library: false }).collect()
 }
 
 /// Runs the checks. Without NVRTC, which cannot be fetched without a network, they are skipped, which is printed.
@@ -90,50 +110,68 @@ pub(super) fn run(plan: &Plan<'_>) -> Outcome {
     build()?;
     println!("cuda: built in {:.1} s", start.elapsed().as_secs_f64());
     let mut faults = what_is_missing(&libraries)? + warm_start(&libraries)?;
-    let first = merged(check_all(&libraries, &plan.in_order_of_calls(), plan)?);
-    faults += usize::from(!first.passed);
-    if plan.parts.contains(&"products") {
-        faults += by_library(&libraries, &first)?;
-    }
-    let mut same = 0;
-    let others = check_all(&libraries, &plan.others, plan)?;
-    for ((seed, _), other) in plan.others.iter().zip(&others) {
-        faults += usize::from(!other.passed);
-        for digest in &other.digests {
-            if first.digests.contains(digest) {
-                same += 1;
+    let before = programs_in_cache();
+    let runs = run_all(&libraries, plan)?;
+    faults += compiled_twice(&runs, programs_in_cache() - before) + differing(plan, &runs);
+    println!("cuda: {faults} faults in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How many processes failed, and how many digests are not those of the order of the calls.
+fn differing(plan: &Plan<'_>, runs: &[Run]) -> usize {
+    let mut faults = runs.iter().filter(|run| !run.passed).count();
+    let all = || plan.jobs.iter().zip(runs);
+    let is_first = |job: &Job<'_>| job.seed == 0 && !job.by_library;
+    let first: Vec<&String> =
+        all().filter(|(job, _)| is_first(job)).flat_map(|(_, run)| &run.digests).collect();
+    let (mut same, mut of_library) = (0, 0);
+    for (job, run) in all().filter(|(job, _)| !is_first(job)) {
+        for digest in &run.digests {
+            if first.contains(&digest) {
+                (same, of_library) =
+                    if job.by_library { (same, of_library + 1) } else { (same + 1, of_library) };
             } else {
-                println!("  FAULT with seed {seed}: {digest}, and with seed 0 {:?}", first.digests);
+                println!("  FAULT {}: {digest}, and in the order of the calls {first:?}", job.name());
                 faults += 1;
             }
         }
     }
     println!(
-        "cuda: {same} digests in {} other orders are those of the order of the calls",
-        plan.others.len()
+        "cuda: {same} digests in {} other orders, and {of_library} with the stand-in for cuBLAS, are those of the order of the calls",
+        plan.other_orders()
     );
-    println!("cuda: {faults} faults in {:.1} s", start.elapsed().as_secs_f64());
-    Ok(if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    faults
 }
 
-/// Runs the products, and graphs with products, with the stand-in for cuBLAS, which is the same library under another name; returns how often they differ.
-fn by_library(libraries: &Path, first: &Run) -> Result<usize, Box<dyn std::error::Error>> {
-    let folder = root().join("target/cuda-standin/cublas");
+/// The folder of compiled programs, which all processes share.
+fn cache() -> PathBuf {
+    root().join("target/cuda-standin")
+}
+
+fn programs_in_cache() -> usize {
+    let is_program = |path: &Path| path.extension().is_some_and(|extension| extension == "bin");
+    std::fs::read_dir(cache().join("cuda"))
+        .map_or(0, |files| files.flatten().filter(|file| is_program(&file.path())).count())
+}
+
+/// Each program is compiled by one thread of one process, while the others wait; returns whether one was compiled again.
+fn compiled_twice(runs: &[Run], new: usize) -> usize {
+    let compiled: usize = runs.iter().map(|run| run.compiled).sum();
+    let is_fault = compiled != new;
+    let word = if is_fault { "  FAULT " } else { "cuda: " };
+    println!("{word}{compiled} programs compiled, and {new} are new in the cache");
+    usize::from(is_fault)
+}
+
+/// A folder that has the stand-in under the name of cuBLAS, whose functions are in the same library.
+fn cublas() -> Result<PathBuf, std::io::Error> {
+    let folder = cache().join("cublas");
     std::fs::create_dir_all(&folder)?;
     let link = folder.join("libcublas.so");
     let _ = std::fs::remove_file(&link);
     #[cfg(unix)]
     std::os::unix::fs::symlink(built("debug").join("libflambeau_cuda_standin.so"), &link)?;
-    println!("cuda: products and graphs, with the stand-in for cuBLAS");
-    let mut command = program(libraries);
-    command.args(["products", "graphs"]).env("LD_LIBRARY_PATH", &folder);
-    command.env("FLAMBEAU_CUDA_BLAS", "library").env("FLAMBEAU_CHECK_BLAS", "library");
-    let run = finished(command)?;
-    let differs = run.digests.iter().any(|digest| !first.digests.contains(digest));
-    if differs {
-        println!("  FAULT the products of the two have other bits");
-    }
-    Ok(usize::from(!run.passed) + usize::from(differs))
+    Ok(folder)
 }
 
 /// Builds the stand-in and the checks with the workspace, so that its crates have the same features as for other tests.
@@ -151,6 +189,8 @@ struct Run {
     passed: bool,
     /// The lines that have to be the same in every order.
     digests: Vec<String>,
+    /// How many programs it compiled.
+    compiled: usize,
 }
 
 /// The program of the checks, where it finds the stand-in as its driver.
@@ -163,63 +203,79 @@ fn program(libraries: &Path) -> Command {
         .env("FLAMBEAU_CUDA_BLAS", "own")
         .env("FLAMBEAU_CHECK_TIER", "quick")
         .env("FLAMBEAU_CHECK_SECONDS", "600")
-        .env("FLAMBEAU_CACHE", root().join("target/cuda-standin"))
+        .env("FLAMBEAU_CACHE", cache())
         .env_remove("CUDA_VISIBLE_DEVICES");
     command
 }
 
-/// Runs processes, as many at a time as there are processors, since each has one thread.
-fn check_all(libraries: &Path, orders: &[Order<'_>], plan: &Plan<'_>) -> Result<Vec<Run>, String> {
+/// Runs all processes, as many at a time as there are processors, since most of what each does is done by one thread at a time.
+fn run_all(libraries: &Path, plan: &Plan<'_>) -> Result<Vec<Run>, String> {
+    let cublas = cublas().map_err(|error| format!("the link of cuBLAS: {error}"))?;
     let width = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut runs = Vec::new();
-    for together in orders.chunks(width) {
-        let finished: Vec<Result<Run, String>> = std::thread::scope(|scope| {
-            let start = |order| scope.spawn(move || check(libraries, order, plan).map_err(|e| e.to_string()));
-            let started: Vec<_> = together.iter().map(start).collect();
-            let end = "a thread that waits for a process ended";
-            started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(end.into()))).collect()
-        });
-        for run in finished {
-            runs.push(run?);
+    let next = AtomicUsize::new(0);
+    let worker = || -> Result<Vec<(usize, Run)>, String> {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = plan.jobs.get(at) else { return Ok(done) };
+            let run = finished(job, command(libraries, &cublas, job, plan));
+            done.push((at, run.map_err(|error| format!("{}: {error}", job.name()))?));
         }
+    };
+    let mut runs = std::thread::scope(|scope| -> Result<Vec<(usize, Run)>, String> {
+        let workers: Vec<_> = (0..width).map(|_| scope.spawn(worker)).collect();
+        let mut all = Vec::new();
+        for worker in workers {
+            let ended =
+                worker.join().unwrap_or_else(|_| Err("a thread that waits for a process ended".into()));
+            all.extend(ended?);
+        }
+        Ok(all)
+    })?;
+    runs.sort_unstable_by_key(|(at, _)| *at);
+    Ok(runs.into_iter().map(|(_, run)| run).collect())
+}
+
+impl Job<'_> {
+    fn name(&self) -> String {
+        let Job { part, seed, by_library } = self;
+        format!("{part} with seed {seed}{}", if *by_library { ", and the stand-in for cuBLAS" } else { "" })
     }
-    Ok(runs)
 }
 
-/// Several runs as one.
-fn merged(runs: Vec<Run>) -> Run {
-    let passed = runs.iter().all(|run| run.passed);
-    Run { passed, digests: runs.into_iter().flat_map(|run| run.digests).collect() }
-}
-
-fn check(
-    libraries: &Path,
-    (seed, parts): &Order<'_>,
-    plan: &Plan<'_>,
-) -> Result<Run, Box<dyn std::error::Error>> {
-    println!("cuda: {} with seed {seed}", parts.join(", "));
+/// The process of a job.
+fn command(libraries: &Path, cublas: &Path, job: &Job<'_>, plan: &Plan<'_>) -> Command {
     let mut command = program(libraries);
-    command.args(parts).env("FLAMBEAU_STANDIN_SEED", seed.to_string());
+    command.arg(job.part).env("FLAMBEAU_STANDIN_SEED", job.seed.to_string());
     if !plan.filter.is_empty() {
         command.env("FLAMBEAU_CHECK_ROWS", plan.filter);
     }
     if plan.all_types {
         command.env("FLAMBEAU_CHECK_TYPES", "all");
     }
-    if *seed != 0 {
+    if job.by_library {
+        command.env("LD_LIBRARY_PATH", cublas);
+        command.env("FLAMBEAU_CUDA_BLAS", "library").env("FLAMBEAU_CHECK_BLAS", "library");
+    }
+    if job.seed != 0 {
         command.env("FLAMBEAU_STANDIN_RACES", "1").env("FLAMBEAU_NO_CUDA_MEMORY_CACHING", "1");
         command.env("FLAMBEAU_CHECK_DIGESTS", "1");
     }
-    finished(command)
+    command
 }
 
 /// Runs the checks to their end, and prints what they print.
-fn finished(mut command: Command) -> Result<Run, Box<dyn std::error::Error>> {
+fn finished(job: &Job<'_>, mut command: Command) -> Result<Run, std::io::Error> {
     let output = command.stderr(std::process::Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    print!("{text}");
+    print!("cuda: {}\n{text}", job.name());
     let digests = text.lines().filter(|line| line.starts_with("digest of")).map(str::to_owned).collect();
-    Ok(Run { passed: output.status.success(), digests })
+    let count = |line: &str| line.strip_suffix(" programs compiled")?.parse().ok();
+    Ok(Run {
+        passed: output.status.success(),
+        digests,
+        compiled: text.lines().find_map(count).unwrap_or_default(),
+    })
 }
 
 /// A process whose programs are in the cache on disk compiles none; returns whether it does.
