@@ -61,7 +61,7 @@ fn main() -> Result<(), Fault> {
     }
 }
 
-/// Calls every case of the file, and prints a line for each operator, and for each row that covers no case if `rows` asks for them.
+/// Calls every case of the file, and prints a line for each operator, and with `rows` for each row that covers no case.
 fn replay(file: &str, differences: &str, shown: usize, rows: bool) -> Result<(), Fault> {
     // A panic is one of the disagreements, with its words beside it.
     std::panic::set_hook(Box::new(|_| ()));

@@ -71,7 +71,7 @@ pub(super) fn out_of_order(to: ScalarType) -> Result<Convert> {
     }
 }
 
-/// The conversion from i64, by way of an unsigned type whose low bits it has, to any type.
+/// The conversion from i64 to an unsigned type, which keeps the low bits, and then to any type.
 ///
 /// # Errors
 /// `NotImplemented` for a type without storage.
