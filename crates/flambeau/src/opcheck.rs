@@ -252,7 +252,7 @@ fn batches(call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The examples of a batch: an argument with its elements in other places, so that all are what the operator takes.
+/// The examples of a batch: an argument with its elements at other positions, so that all are what the operator takes.
 fn examples(x: &Tensor) -> Result<Vec<Tensor>> {
     let flat = ops::reshape(&x.detach()?, &[-1])?;
     (0..BATCH).map(|shift| ops::reshape(&ops::roll(&flat, &[shift], &[0])?, x.sizes())).collect()

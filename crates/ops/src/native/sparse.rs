@@ -16,3 +16,4 @@ mod radix;
 pub mod segment_softmax;
 mod segments;
 pub mod sparse_adam;
+mod terms;

@@ -365,6 +365,7 @@ const OPS: Crate = Crate {
             "native/sparse/arguments",
             "native/sparse/radix",
         ],
+        &["native/sparse/terms"],
         &["native/sparse/segments"],
         &[
             "native/sparse/coo",

@@ -1,9 +1,9 @@
 //! Coordinates: their order, and sums of the values of equal ones.
 
 use super::arguments::{Pointers, SumElement, check_bounds, contiguous, indices, sum_type};
-use super::lanes::NumberTerms;
 use super::radix::{self, Item, Keys};
 use super::segments::{Terms, sum_segments};
+use super::terms::NumberTerms;
 use crate::native::guarded_slices::with_slices;
 use crate::native::index::masked_select::refuse_meta;
 use crate::parallel::for_each_task;

@@ -3,8 +3,8 @@
 use super::arguments::{
     Pattern, Pointers, SumElement, check_bounds, contiguous, indices, prefetch_elements, sum_type,
 };
-use super::lanes::NumberTerms;
 use super::segments::{Terms, WORK, sum_segments};
+use super::terms::NumberTerms;
 use crate::native::guarded_slices::{fill_chunks, with_slices};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types};

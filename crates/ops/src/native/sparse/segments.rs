@@ -4,7 +4,7 @@
 //! the segment alone.
 
 use super::arguments::{Pointers, SumElement, parts};
-use super::lanes::NumberTerms;
+use super::terms::NumberTerms;
 use crate::parallel::for_each_task;
 use crate::scratch;
 use crate::vectorized::{prefetch_cache_line, with_processor_vectors};

@@ -1,0 +1,69 @@
+//! Terms of sums of numbers: elements of a table at some indices, with weights.
+#![expect(unsafe_code, reason = "elements are read by indices that are checked many at a time before")]
+
+use super::arguments::SumElement;
+use crate::vectorized::prefetch_cache_line;
+use std::ops::Range;
+
+/// Indices in a cache line, after which the next one is prefetched.
+const CHUNK: usize = 8;
+/// How far ahead indices and weights are prefetched, in bytes.
+const AHEAD: usize = 4096;
+
+/// Terms of sums: elements of a table, each times a weight if there are any.
+#[derive(Clone, Copy)]
+pub(super) struct NumberTerms<'a, T> {
+    pub(super) table: &'a [T],
+    /// Where the terms are in the table; without indices they are its elements in their order.
+    pub(super) indices: Option<&'a [i64]>,
+    pub(super) weights: Option<&'a [T]>,
+}
+
+impl<T: SumElement> NumberTerms<'_, T> {
+    /// Writes the terms at these positions; `None` if one is out of bounds.
+    #[inline(always)]
+    pub(super) fn write(&self, positions: Range<usize>, to: &mut [T]) -> Option<()> {
+        let Some(indices) = self.indices else {
+            to.copy_from_slice(self.table.get(positions.clone())?);
+            if let Some(weights) = self.weights {
+                to.iter_mut().zip(weights.get(positions)?).for_each(|(to, weight)| *to = weight.times(*to));
+            }
+            return Some(());
+        };
+        let (indices, count) = (indices.get(positions.clone())?, self.table.len());
+        // They are checked before they are read by, since without an early exit this loop is vectorized. A negative index is a large one
+        // without a sign.
+        if indices.iter().fold(false, |any, at| any | (*at as u64 >= count as u64)) {
+            return None;
+        }
+        // SAFETY: the index is below the length of the table.
+        let at = |index: i64| unsafe { *self.table.get_unchecked(index as usize) };
+        let parts = to.chunks_mut(CHUNK).zip(indices.chunks(CHUNK));
+        match self.weights {
+            Some(weights) => {
+                let weights = weights.get(positions)?;
+                for ((to, indices), weights) in parts.zip(weights.chunks(CHUNK)) {
+                    prefetch_later(indices);
+                    prefetch_later(weights);
+                    let weighted = indices.iter().zip(weights);
+                    to.iter_mut()
+                        .zip(weighted)
+                        .for_each(|(to, (index, weight))| *to = weight.times(at(*index)));
+                }
+            }
+            None => {
+                for (to, indices) in parts {
+                    prefetch_later(indices);
+                    to.iter_mut().zip(indices).for_each(|(to, index)| *to = at(*index));
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// Prefetches what follows some elements after [`AHEAD`] bytes, so that it is there when its indices are checked.
+#[inline(always)]
+fn prefetch_later<T>(elements: &[T]) {
+    prefetch_cache_line(elements.as_ptr().cast::<u8>().wrapping_add(AHEAD));
+}
