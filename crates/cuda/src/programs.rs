@@ -23,7 +23,7 @@ pub(crate) struct Programs {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
 }
 
-/// The place of a kernel.
+/// A kernel, once it is compiled.
 #[derive(Default)]
 struct Slot {
     function: OnceLock<Function>,
@@ -80,7 +80,7 @@ impl Gpu {
         if let Some(function) = cached() {
             return Ok(function);
         }
-        let _turn = path.as_deref().and_then(Turn::wait_for);
+        let _lock = path.as_deref().and_then(CompileLock::wait_for);
         if let Some(function) = cached() {
             return Ok(function);
         }
@@ -120,25 +120,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The turn to compile a program: of processes that start together, such as the ranks of a machine, one compiles it. Where files cannot be
-/// locked, each does.
-struct Turn {
+/// The lock of the process that compiles a program: of those that start together, such as the ranks of a machine, one compiles it. Where
+/// files cannot be locked, each does.
+struct CompileLock {
     /// Locked until it is closed, which the system does for a process that ends.
     _file: File,
     path: PathBuf,
 }
 
-impl Turn {
+impl CompileLock {
     fn wait_for(program: &Path) -> Option<Self> {
         std::fs::create_dir_all(program.parent()?).ok()?;
         let path = program.with_extension("lock");
         let file = File::create(&path).ok()?;
         file.lock().ok()?;
-        Some(Turn { _file: file, path })
+        Some(CompileLock { _file: file, path })
     }
 }
 
-impl Drop for Turn {
+impl Drop for CompileLock {
     /// Those that wait have opened the file, and the program is in the cache for those that come.
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
