@@ -286,7 +286,7 @@ mod tests {
             assert!(Scalar::Complex(1.0, 2.0).check_range(dtype).is_err(), "{dtype}");
             assert!(Scalar::Complex(1.0, 0.0).check_range(dtype).is_ok(), "{dtype}");
         }
-        for dtype in [ScalarType::Bool, Complex64] {
+        for dtype in [crate::ScalarType::Bool, Complex64] {
             assert!(Scalar::Complex(0.0, 2.0).check_range(dtype).is_ok(), "{dtype}");
         }
         assert!(
