@@ -251,8 +251,11 @@ fn bits_do_not_depend_on_threads() {
     }
 }
 
-/// Coordinates in every kind of order that the sort of parts sees, each with as many values as fit its name.
-fn coordinate_lists() -> Vec<(&'static str, Vec<i64>, Vec<Vec<i64>>)> {
+/// A name, the sizes of a tensor, and the indices in each dimension.
+type Coordinates = (&'static str, Vec<i64>, Vec<Vec<i64>>);
+
+/// Coordinates in every kind of order that the sort sees.
+fn coordinate_lists() -> Vec<Coordinates> {
     let mut state = 88_172_645_463_325_252u64;
     let mut below = move |bound: i64| {
         state ^= state << 13;

@@ -81,6 +81,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/loops/", "elements are reached behind the guards that the iterator holds"),
     ("crates/ops/src/native/nn/attention/", "matrices, and blocks of scores, are raw memory"),
     ("crates/ops/src/native/sparse/lanes.rs", "vectors are loaded from parts of slices"),
+    ("crates/ops/src/native/sparse/terms.rs", "elements are read by indices that are checked before"),
     ("crates/ops/src/native/nn/convolution/", "images and columns are raw memory"),
     (
         "crates/ops/src/native/linalg/linear/fused.rs",
