@@ -45,13 +45,13 @@ pub enum Check {
 /// The operator's, and `Internal` for a check that fails, which the message names.
 pub fn opcheck(op: &dyn OperatorInfo, arguments: &[Value]) -> Result<Vec<Check>> {
     let call = Call { op, arguments };
-    let mut checks: Vec<(Check, fn(&Call<'_>) -> Result<()>)> =
+    let mut checks: Vec<(Check, Run)> =
         vec![(Check::Schema, schema), (Check::Meta, meta), (Check::Threads, threads)];
     let schema = op.parsed_schema()?;
     let writes =
         schema.arguments().any(|argument| argument.alias.as_ref().is_some_and(|alias| alias.writes()));
     if !writes && call.tensors().iter().any(|x| x.dtype().is_floating_point() && x.requires_grad()) {
-        checks.extend([(Check::Gradients, gradients as fn(&Call<'_>) -> _), (Check::Tangents, tangents)]);
+        checks.extend([(Check::Gradients, gradients as Run), (Check::Tangents, tangents)]);
     }
     if !writes && !call.tensors().is_empty() {
         checks.push((Check::Batches, batches));
@@ -61,6 +61,9 @@ pub fn opcheck(op: &dyn OperatorInfo, arguments: &[Value]) -> Result<Vec<Check>>
     }
     Ok(checks.into_iter().map(|(check, _)| check).collect())
 }
+
+/// Runs a check.
+type Run = fn(&Call<'_>) -> Result<()>;
 
 struct Call<'a> {
     op: &'a dyn OperatorInfo,
