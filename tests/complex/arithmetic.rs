@@ -84,6 +84,64 @@ fn quotients_have_no_spurious_overflow() {
     assert!(got[6].re.is_nan() && got[6].im.is_nan());
 }
 
+/// Numbers of which all parts are one of 11: 14,641 pairs.
+fn special_pairs() -> (Vec<C>, Vec<C>) {
+    let (infinity, big, small) = (f64::INFINITY, 2f64.powi(120), 2f64.powi(-120));
+    let parts = [0.0, -0.0, 1.0, -1.0, 2.5, -0.75, infinity, -infinity, f64::NAN, big, -small];
+    let numbers: Vec<C> = parts.iter().flat_map(|re| parts.map(|im| c(*re, im))).collect();
+    let pairs = numbers.iter().flat_map(|a| numbers.iter().map(move |b| (*a, *b)));
+    pairs.unzip()
+}
+
+fn is_nan(z: C) -> bool {
+    z.re.is_nan() && z.im.is_nan()
+}
+
+/// Products are those of the formula, and quotients those of the rules of this library.
+#[test]
+fn special_values_of_all_pairs() {
+    for dtype in COMPLEX {
+        let (a, b) = special_pairs();
+        let sizes = [a.len() as i64];
+        let (x, y) = (tensor(&a, &sizes, dtype), tensor(&b, &sizes, dtype));
+        let products = numbers(&ops::mul_tensor(&x, &y).unwrap());
+        let quotients = numbers(&ops::div_tensor(&x, &y).unwrap());
+        let round = |x: f64| if dtype == ScalarType::Complex64 { f64::from(x as f32) } else { x };
+        let alike = |x: f64, y: f64| x.is_nan() && y.is_nan() || round(x).to_bits() == y.to_bits();
+        let is_finite = |z: C| z.re.is_finite() && z.im.is_finite();
+        let mut seen = [0; 5];
+        for ((a, b), (product, quotient)) in a.into_iter().zip(b).zip(products.into_iter().zip(quotients)) {
+            let text = format!("{dtype}: {a} and {b}: {product} and {quotient}");
+            let expected =
+                [[a.re * b.re, a.im * b.im], [a.re * b.im, a.im * b.re]].map(|part| part.map(round));
+            let [[rr, ii], [ri, ir]] = expected;
+            assert!(alike(rr - ii, product.re) && alike(ri + ir, product.im), "{text}");
+            let kind = if b.re == 0.0 && b.im == 0.0 {
+                assert!(alike(a.re / 0.0, quotient.re) && alike(a.im / 0.0, quotient.im), "{text}");
+                0
+            } else if b.re.is_nan() || b.im.is_nan() {
+                assert!(is_nan(quotient), "{text}");
+                1
+            } else if !is_finite(b) {
+                assert!(if is_finite(a) { quotient == c(0.0, 0.0) } else { is_nan(quotient) }, "{text}");
+                2
+            } else if is_finite(a) {
+                let expected = a / b;
+                // Beyond these the type has no number for each quotient.
+                if abs(expected) < 1e30 && (abs(expected) > 1e-30 || expected == c(0.0, 0.0)) {
+                    expect_close(&text, &[quotient], &[expected], dtype, 4.0);
+                }
+                3
+            } else {
+                assert!(!is_finite(quotient), "{text}");
+                4
+            };
+            seen[kind] += 1;
+        }
+        assert_eq!(seen, [4 * 121, 21 * 121, 36 * 121, 60 * 64, 60 * 57], "{dtype}");
+    }
+}
+
 #[test]
 fn infinite_numbers_stay_infinite_when_scaled_by_one() {
     let x = tensor(&[c(f64::INFINITY, 1.0)], &[1], ScalarType::Complex64);

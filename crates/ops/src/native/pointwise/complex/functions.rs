@@ -67,8 +67,9 @@ fn is_zero<V: Float>(z: Complex<V>) -> V::Mask {
 #[inline(always)]
 pub(in crate::native::pointwise) fn quotient<V: Float>(a: Complex<V>, b: Complex<V>) -> Complex<V> {
     let (zero, one) = (V::zero(), V::one());
-    let (width, height) = (b.re.abs(), b.im.abs());
-    let largest = width.max(height);
+    // Before the largest part, which does not show that the other one is NaN.
+    let by_zero = is_zero(b);
+    let largest = b.re.abs().max(b.im.abs());
     let normal = largest.max(V::splat(V::Element::MIN_NORMAL));
     let normal = V::select(is_non_finite(normal), one, normal);
     let scale = -(normal.exponent() + V::constant(2.0));
@@ -83,7 +84,6 @@ pub(in crate::native::pointwise) fn quotient<V: Float>(a: Complex<V>, b: Complex
     let re = (a.re * b.re + a.im * b.im) / norm;
     let im = (a.im * b.re - a.re * b.im) / norm;
     let (re, im) = (V::select(ends, re * zero, re), V::select(ends, im * zero, im));
-    let by_zero = largest.eq(zero);
     Complex::new(V::select(by_zero, a.re / zero, re), V::select(by_zero, a.im / zero, im))
 }
 
