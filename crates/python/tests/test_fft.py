@@ -85,6 +85,38 @@ def test_every_length(n):
     agree(fl.fft.fft(fl.from_numpy(x)), np.fft.fft(x), "float64")
 
 
+def largest_factor(n: int) -> int:
+    """The largest prime that divides n."""
+    factor, largest = 2, 1
+    while factor * factor <= n:
+        while n % factor == 0:
+            n, largest = n // factor, factor
+        factor += 1
+    return max(n, largest)
+
+
+LENGTHS = (*range(1, 1101), 1499, 2039, 3 * 1000, 4093, 2**12, 8191, 31397, 60_000, 99_991, 2**16, 2**20)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_errors_are_a_few_eps(part):
+    """Against NumPy's transforms of long double numbers, in the Euclidean norm: 4 eps, or 10 where a large prime divides the length."""
+    for n in LENGTHS[part::4]:
+        z = drawn((n,), "complex128")
+        for dtype, eps in (("complex128", np.finfo(np.float64).eps), ("complex64", np.finfo(np.float32).eps)):
+            x = z.astype(dtype)
+            real = x.real.copy()
+            calls = [("fft", x), ("ifft", x), ("rfft", real), ("irfft", x)]
+            # All four of few lengths, since the references take their time.
+            for name, taken in calls if n <= 100 else calls[n % 4 :: 4]:
+                options = {"n": n} if name == "irfft" else {}
+                expected = getattr(np.fft, name)(taken.astype(np.clongdouble if taken is x else np.longdouble), **options)
+                got = getattr(fl.fft, name)(fl.from_numpy(taken), **options).numpy()
+                error, size = np.linalg.norm((got - expected).astype(complex)), np.linalg.norm(expected.astype(complex))
+                bound = 4 if largest_factor(n) <= 13 else 10
+                assert error <= bound * eps * size, f"{name} of {n} in {dtype}: {error / size}"
+
+
 def test_integers_become_complex_numbers():
     for dtype in (fl.bool, fl.uint8, fl.int32, fl.int64):
         x = fl.tensor([1, 0, 1, 1], dtype=dtype)

@@ -120,6 +120,51 @@ def test_numbers_that_are_not_finite_end_at_once():
     assert time.monotonic() - start < 20
 
 
+def results(call, a: fl.Tensor) -> list[fl.Tensor] | None:
+    """What a function gives, or None if it refuses."""
+    try:
+        given = call(a)
+    except RuntimeError:  # LinAlgError is one of these
+        return None
+    return [given] if isinstance(given, fl.Tensor) else list(given)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+@pytest.mark.parametrize("n", range(1, 10))
+def test_nan_and_infinity_at_every_position(n, dtype):
+    """Every function ends, leaves its argument alone, and does not give finite numbers for NaN."""
+    of_one_triangle = {linalg.eigh, linalg.eigvalsh, linalg.cholesky}
+    others = (linalg.svd, linalg.svdvals, linalg.eig, linalg.eigvals, linalg.qr, linalg.lu, linalg.lu_factor, linalg.inv)
+    more = (linalg.det, linalg.slogdet, linalg.pinv, linalg.matrix_exp, linalg.matrix_rank, linalg.cond)
+    solved = (lambda a: linalg.solve(a, fl.ones(n, 1, dtype=a.dtype)), lambda a: linalg.matrix_power(a, -2))
+    for position in range(n * n):
+        for bad in (float("nan"), float("inf"), -float("inf")):
+            a = ours(definite(n).astype(dtype))
+            a.view(-1)[position] = bad
+            before = a.numpy().tobytes()
+            for call in (*of_one_triangle, *others, *more, *solved):
+                found = results(call, a)
+                assert a.numpy().tobytes() == before
+                is_read = call not in of_one_triangle or position // n >= position % n
+                if bad != bad and is_read and found is not None and call is not linalg.matrix_rank:
+                    assert any(not fl.isfinite(x).all() for x in found), f"{call} of {a}"
+
+
+def test_large_matrices_with_nan_take_no_longer_than_others():
+    a = ours(definite(300))
+    for call in (linalg.eigh, linalg.svd, linalg.eig, linalg.qr, linalg.lu_factor, linalg.inv, linalg.cholesky_ex):
+        seconds = []
+        for bad in (None, float("nan"), float("inf")):
+            b = a.clone()
+            if bad is not None:
+                b[150, 150] = bad
+            start = time.process_time()
+            results(call, b)
+            seconds.append(time.process_time() - start)
+        # Beside other processes a call may take twice as long as the one before.
+        assert max(seconds[1:]) <= 3 * seconds[0] + 0.1, f"{call}: {seconds}"
+
+
 def test_spectral_values_of_f32_are_right_to_the_last_digit():
     a = definite(100).astype(np.float32)
     exact = np.linalg.eigvalsh(a.astype(np.float64))
