@@ -177,6 +177,8 @@ pub(super) struct Report {
     cases: usize,
     pub(super) neither: usize,
     pub(super) skipped: usize,
+    /// What the time did not suffice for.
+    not_reached: usize,
     pub(super) missing: BTreeMap<&'static str, String>,
     faulty: BTreeMap<&'static str, (usize, String)>,
     /// The largest difference, as a part of what is allowed.
@@ -213,16 +215,20 @@ impl Report {
         self.faulty.entry(name).or_insert((0, format!("{dtype}: {message}"))).0 += 1;
     }
 
+    /// Rows that were not reached are faults in the quick tier, which has all the time that it needs.
     pub(super) fn faults(&self) -> usize {
-        self.faulty.len()
+        self.faulty.len() + if is_quick() { self.not_reached } else { 0 }
     }
 
     pub(super) fn print(&self, what: &str) {
-        let Report { rows, cases, neither, skipped, missing, faulty, worst } = self;
+        let Report { rows, cases, neither, skipped, not_reached, missing, faulty, worst } = self;
         println!(
             "{what}: {} rows, {cases} cases alike, {neither} that neither takes, {skipped} skipped",
             rows.len()
         );
+        if *not_reached > 0 {
+            println!("{what}: {not_reached} were not reached in the time that there is");
+        }
         if *worst > 0.0 {
             println!("{what}: the largest difference is {worst:.2} of what is allowed");
         }
@@ -250,14 +256,14 @@ impl Notes {
 }
 
 /// Calls `work` with each item in several threads, since most of the time goes into compiling kernels; those that come after a part of the
-/// time is over are skipped.
+/// time is over are counted.
 pub(super) fn in_threads<T: Sync>(items: &[T], part: f64, work: impl Fn(&T, &Notes) + Sync) -> Report {
     const THREADS: usize = 8;
     let (deadline, notes, next) = (deadline(part), Notes(Mutex::default()), AtomicUsize::new(0));
     let run = || {
         while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
             match Instant::now() > deadline {
-                true => notes.with(|report| report.skipped += 1),
+                true => notes.with(|report| report.not_reached += 1),
                 false => work(item, &notes),
             }
         }
