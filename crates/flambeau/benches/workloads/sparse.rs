@@ -6,7 +6,7 @@ use flambeau::core::Layout;
 use flambeau::nn::optim::{Optimizer, SparseAdam, SparseAdamOptions};
 use flambeau::{Autograd, Result, Scalar, ScalarType, Tensor, ops, sparse};
 
-use ScalarType::{F32, F64};
+use ScalarType::{F32, F64, I32};
 
 /// Rows and columns of the matrices, with the name of the size. The small one is for trying the table out.
 const SIZES: [(&str, i64); 2] = [("1e3", 1000), ("1e5", 100_000)];
@@ -29,12 +29,24 @@ fn rows(n: i64, seed: u32, dtype: ScalarType) -> Result<Tensor> {
     sparse::to_sparse(&coordinates(n, seed, dtype)?, Layout::SparseCsr, None, None)
 }
 
+/// The same matrix with indices of int32, as SciPy's.
+fn with_narrow_indices(matrix: &Tensor) -> Result<Tensor> {
+    let [crow, col] = [sparse::crow_indices(matrix)?, sparse::col_indices(matrix)?].map(|x| x.to(I32));
+    let size = Some(matrix.sizes());
+    sparse::sparse_compressed_tensor(Layout::SparseCsr, &crow?, &col?, &sparse::values(matrix)?, size)
+}
+
 fn products(label: &'static str, n: i64) -> Vec<Workload> {
     let mut all = vec![];
     for (dtype, type_label) in [(F32, "f32"), (F64, "f64")] {
         for width in [1, 64] {
             all.push(Workload::new(format!("sparse.mm{width}_{type_label}.{label}"), move || {
                 let (a, b) = (rows(n, 1, dtype)?, fill_as(&[n, width], 9, dtype)?);
+                Ok(move || ops::mm(&a, &b))
+            }));
+            all.push(Workload::new(format!("sparse.mm{width}i32_{type_label}.{label}"), move || {
+                let a = with_narrow_indices(&rows(n, 1, dtype)?)?;
+                let b = fill_as(&[n, width], 9, dtype)?;
                 Ok(move || ops::mm(&a, &b))
             }));
         }
@@ -63,6 +75,11 @@ fn of_rows(name: String, n: i64, call: fn(&Tensor) -> Result<Tensor>) -> Workloa
     Workload::of(name, move || rows(n, 1, F32), call)
 }
 
+/// The values of the transpose in compressed rows.
+fn transposed(matrix: &Tensor) -> Result<Tensor> {
+    sparse::values(&sparse::to_sparse(&matrix.transpose(0, 1)?, Layout::SparseCsr, None, None)?)
+}
+
 fn others(label: &'static str, n: i64) -> Vec<Workload> {
     let name = |kind: &str| format!("sparse.{kind}_f32.{label}");
     let coalesced = move || sparse::coalesce(&coordinates(n, 1, F32)?);
@@ -73,9 +90,8 @@ fn others(label: &'static str, n: i64) -> Vec<Workload> {
             move || coordinates(n, 1, F32),
             |a| sparse::values(&sparse::coalesce(a)?),
         ),
-        of_rows(name("transpose"), n, |a| {
-            sparse::values(&sparse::to_sparse(&a.transpose(0, 1)?, Layout::SparseCsr, None, None)?)
-        }),
+        of_rows(name("transpose"), n, transposed),
+        Workload::of(name("transposei32"), move || with_narrow_indices(&rows(n, 1, F32)?), transposed),
         Workload::new(name("add"), move || {
             let (a, b) = (rows(n, 1, F32)?, rows(n, 4, F32)?);
             Ok(move || sparse::values(&a.add(&b)?))

@@ -23,11 +23,18 @@ def rows(n, seed, dtype=torch.float32):
     return coordinates(n, seed, dtype).coalesce().to_sparse_csr()
 
 
+def with_narrow_indices(a):
+    """The same matrix with indices of int32, as SciPy's."""
+    return torch.sparse_csr_tensor(a.crow_indices().int(), a.col_indices().int(), a.values(), a.shape)
+
+
 def in_torch(label, n):
     for type_label, dtype in TYPES.items():
         for width in (1, 64):
             make = lambda dtype=dtype, width=width: (rows(n, 1, dtype), fill(n, width, seed=9, dtype=dtype))
             on(f"sparse.mm{width}_{type_label}.{label}", make, torch.mm)
+            narrow = lambda make=make: (with_narrow_indices(make()[0]), make()[1])
+            on(f"sparse.mm{width}i32_{type_label}.{label}", narrow, torch.mm)
     on(f"sparse.matmul_f32.{label}", lambda: (rows(n, 1), rows(n, 4)), lambda a, b: (a @ b).values().sum())
     on(
         f"sparse.sampled_f32.{label}",
@@ -35,7 +42,9 @@ def in_torch(label, n):
         lambda a, x, y: torch.sparse.sampled_addmm(a, x, y.t(), beta=0.0).values(),
     )
     on(f"sparse.coalesce_f32.{label}", lambda: coordinates(n, 1), lambda a: a.coalesce().values())
-    on(f"sparse.transpose_f32.{label}", lambda: rows(n, 1), lambda a: a.transpose(0, 1).to_sparse_csr().values())
+    transposed = lambda a: a.transpose(0, 1).to_sparse_csr().values()
+    on(f"sparse.transpose_f32.{label}", lambda: rows(n, 1), transposed)
+    on(f"sparse.transposei32_f32.{label}", lambda: with_narrow_indices(rows(n, 1)), transposed)
     on(f"sparse.add_f32.{label}", lambda: (rows(n, 1), rows(n, 4)), lambda a, b: (a + b).values())
     picked = lambda: indices(n // 10, bound=n, seed=7)
     coalesced = lambda: coordinates(n, 1).coalesce()
@@ -83,11 +92,14 @@ def in_scipy(label, n):
     for type_label, dtype in TYPES.items():
         for width in (1, 64):
             make = lambda dtype=dtype, width=width: (scipy_rows(1, dtype), fill(n, width, seed=9, dtype=dtype).numpy())
-            on(f"sparse.mm{width}_{type_label}.{label}", make, lambda a, b: torch.from_numpy(a @ b))
+            for indices_label in ("", "i32"):
+                name = f"sparse.mm{width}{indices_label}_{type_label}.{label}"
+                on(name, make, lambda a, b: torch.from_numpy(a @ b))
     pair = lambda: (scipy_rows(1), scipy_rows(4))
     on(f"sparse.matmul_f32.{label}", pair, lambda a, b: torch.from_numpy((a @ b).data).sum())
     on(f"sparse.coalesce_f32.{label}", lambda: scipy_coordinates(1), coalesced)
-    on(f"sparse.transpose_f32.{label}", lambda: scipy_rows(1), lambda a: torch.from_numpy(a.T.tocsr().data))
+    for kind in ("transpose", "transposei32"):
+        on(f"sparse.{kind}_f32.{label}", lambda: scipy_rows(1), lambda a: torch.from_numpy(a.T.tocsr().data))
     on(f"sparse.add_f32.{label}", pair, lambda a, b: torch.from_numpy((a + b).data))
     picked = lambda: indices(n // 10, bound=n, seed=7).numpy()
     on(f"sparse.select_f32.{label}", lambda: (scipy_rows(1), picked()), lambda a, at: torch.from_numpy(a[at].data))

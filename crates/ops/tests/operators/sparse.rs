@@ -1,7 +1,7 @@
 //! Leaf operators of sparse tensors: forged indices are errors of every operator that reads by them, under Miri too, and bits do not depend
 //! on the number of threads.
 
-use flambeau_core::{ErrorKind, Result};
+use flambeau_core::{ErrorKind, Result, ScalarType};
 use flambeau_ops::parallel::set_num_threads;
 use flambeau_ops::{Tensor, ops};
 
@@ -85,6 +85,8 @@ const FORGED_ROWS: &[&[i64]] = &[
 ];
 const FORGED_COLUMNS: &[&[i64]] =
     &[&[0, 2], &[-1, 0], &[i64::MIN, 0], &[0, i64::MAX], &[1 << 62, 0], &[0, 1, 1], &[0]];
+const FORGED_NARROW_COLUMNS: &[&[i32]] =
+    &[&[0, 2], &[-1, 0], &[i32::MIN, 0], &[0, i32::MAX], &[1 << 30, 0], &[0, 1, 1], &[0]];
 
 #[test]
 fn forged_patterns_are_errors() {
@@ -104,7 +106,43 @@ fn forged_patterns_are_errors() {
             let error = call(&crow, &longs(forged)).expect_err(&format!("{name} with columns {forged:?}"));
             assert!(kinds.contains(&error.kind()), "{name} {forged:?}: {error}");
         }
+        for forged in FORGED_NARROW_COLUMNS {
+            if *name == "to coordinates" && forged.len() == col.numel() as usize {
+                continue;
+            }
+            let forged = Tensor::from_vec(forged.to_vec(), &[forged.len() as i64]).unwrap();
+            let error = call(&crow, &forged).expect_err(&format!("{name} with columns of int32, {forged:?}"));
+            assert!(kinds.contains(&error.kind()), "{name} {forged:?}: {error}");
+        }
     }
+}
+
+/// Columns of int32 are read as they are, and give the same bits.
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
+fn the_type_of_indices_changes_no_value() -> Result<()> {
+    let n = 1003;
+    let (crow, col) = pattern(n, 3);
+    let narrow = |indices: &Tensor| indices.to(ScalarType::I32);
+    let (narrow_crow, narrow_col) = (narrow(&crow)?, narrow(&col)?);
+    for dtype in [ScalarType::F32, ScalarType::F64, ScalarType::F16, ScalarType::I16] {
+        let values = ops::mul_scalar(&numbers(&[col.numel()], 1), 50.into())?.to(dtype)?;
+        for width in [0, 1, 5, 70] {
+            let dense = ops::mul_scalar(&numbers(&[n, width], 2), 50.into())?.to(dtype)?;
+            let expected = ops::_csr_mm(&crow, &col, &values, &dense)?;
+            let found = ops::_csr_mm(&narrow_crow, &narrow_col, &values, &dense)?;
+            assert!(ops::equal(&found, &expected)?, "{dtype}, {width} columns");
+        }
+        // Values of more dimensions are moved by their order.
+        for values in [values.clone(), ops::stack(&[values.clone(), values], 1)?] {
+            let (pointers, rows, expected) = ops::_csr_transposed(&crow, &col, &values, n)?;
+            let found = ops::_csr_transposed(&narrow_crow, &narrow_col, &values, n)?;
+            assert_eq!([found.0.dtype(), found.1.dtype()], [ScalarType::I32; 2]);
+            assert!(ops::equal(&found.0, &narrow(&pointers)?)? && ops::equal(&found.1, &narrow(&rows)?)?);
+            assert!(ops::equal(&found.2, &expected)?, "{dtype}");
+        }
+    }
+    Ok(())
 }
 
 #[test]

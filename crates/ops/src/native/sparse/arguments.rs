@@ -10,6 +10,7 @@ use crate::tensor_iterator::GRAIN;
 use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
 use bytemuck::Pod;
 use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure};
+use std::fmt::Display;
 use std::ops::Range;
 
 /// A matrix in compressed rows: pointers, columns, values.
@@ -25,6 +26,80 @@ pub(super) fn indices(name: &str, argument: &str, tensor: &Tensor) -> Result<Ten
     );
     contiguous(&long_index(name, tensor)?, ScalarType::I64)
 }
+
+/// A list of indices as contiguous int32, if it has that type, or int64.
+pub(super) fn indices_of_either_type(name: &str, argument: &str, tensor: &Tensor) -> Result<Tensor> {
+    match (tensor.dtype(), tensor.dim()) {
+        (ScalarType::I32, 1) => contiguous(tensor, ScalarType::I32),
+        _ => indices(name, argument, tensor),
+    }
+}
+
+/// `$body` with `$I` the type of a list of indices, int32 or int64.
+macro_rules! dispatch_indices {
+    ($indices:expr, $I:ident => $body:expr) => {
+        match $indices.dtype() {
+            flambeau_core::ScalarType::I32 => {
+                type $I = i32;
+                $body
+            }
+            _ => {
+                type $I = i64;
+                $body
+            }
+        }
+    };
+}
+
+pub(super) use dispatch_indices;
+
+/// The integers of a list of indices.
+pub(super) trait IndexElement: Pod + Display + Send + Sync {
+    /// The same integers without a sign, where negative ones are above all others.
+    type Unsigned: Copy + Ord;
+
+    fn unsigned(self) -> Self::Unsigned;
+
+    /// The unsigned integer from which on indices are not below `size`.
+    fn bound(size: u64) -> Self::Unsigned;
+
+    /// The index as a position; a negative one becomes a position after all others.
+    fn position(self) -> usize;
+
+    /// The index of a row, which must be one of this type.
+    fn from_row(row: u32) -> Self;
+}
+
+macro_rules! index_elements {
+    ($($int:ty, $unsigned:ty);*) => {$(
+        impl IndexElement for $int {
+            type Unsigned = $unsigned;
+
+            #[inline(always)]
+            fn unsigned(self) -> $unsigned {
+                self as $unsigned
+            }
+
+            #[inline(always)]
+            fn bound(size: u64) -> $unsigned {
+                // No index is larger than the largest of its type.
+                size.min(<$int>::MAX as u64 + 1) as $unsigned
+            }
+
+            #[inline(always)]
+            fn position(self) -> usize {
+                self as isize as usize
+            }
+
+            #[inline(always)]
+            fn from_row(row: u32) -> Self {
+                row as $int
+            }
+        }
+    )*};
+}
+
+index_elements!(i32, u32; i64, u64);
 
 /// `tensor` in row-major order as `dtype`; itself if it is so already.
 pub(super) fn contiguous(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
@@ -215,13 +290,17 @@ pub(super) fn prefetch_elements<T>(list: &[T], first: usize, count: usize) {
 }
 
 /// Whether any index is not in `0..size`.
-fn any_outside(indices: &[i64], size: i64) -> bool {
-    // Without an early exit the loop is vectorized. A negative index is a large one without a sign.
-    let any = |part: Range<usize>| {
-        let part = &indices[part];
-        with_processor_vectors(|| part.iter().fold(false, |any, index| any | (*index as u64 >= size as u64)))
-    };
+fn any_outside<I: IndexElement>(indices: &[I], size: u64) -> bool {
+    let any = |part: Range<usize>| with_processor_vectors(|| any_outside_of(&indices[part], size));
     parallel_reduce(0..indices.len(), GRAIN, any, |a, b| a | b).unwrap_or_default()
+}
+
+/// Whether any of a few indices is not in `0..size`.
+#[inline(always)]
+pub(super) fn any_outside_of<I: IndexElement>(indices: &[I], size: u64) -> bool {
+    let bound = I::bound(size);
+    // Without an early exit the loop is vectorized. A negative index is a large one without a sign.
+    indices.iter().fold(false, |any, index| any | (index.unsigned() >= bound))
 }
 
 /// Requires a number of rows or columns, to which one can be added.
@@ -235,10 +314,17 @@ pub(super) fn check_size(name: &str, argument: &str, size: i64) -> Result<()> {
 }
 
 /// Requires that all indices are in `0..size`.
-pub(super) fn check_bounds(name: &str, argument: &str, indices: &[i64], size: i64) -> Result<()> {
-    if size >= 0 && !any_outside(indices, size) {
+pub(super) fn check_bounds<I: IndexElement>(
+    name: &str,
+    argument: &str,
+    indices: &[I],
+    size: i64,
+) -> Result<()> {
+    let count = size.max(0) as u64;
+    if !any_outside(indices, count) {
         return Ok(());
     }
-    let Some(first) = indices.iter().find(|index| !(0..size).contains(*index)) else { return Ok(()) };
+    let bound = I::bound(count);
+    let Some(first) = indices.iter().find(|index| index.unsigned() >= bound) else { return Ok(()) };
     bail!(Index(name, argument), "index {first} is out of bounds for a dimension of size {size}")
 }

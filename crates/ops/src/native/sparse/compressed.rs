@@ -2,8 +2,8 @@
 //! values, since memory is what takes the time.
 
 use super::arguments::{
-    Csr, Pointers, SumElement, check_bounds, check_size, contiguous, copy_parts, indices, parts, ranges,
-    sum_type,
+    Csr, IndexElement, Pointers, SumElement, check_bounds, check_size, contiguous, copy_parts,
+    dispatch_indices, indices, indices_of_either_type, parts, ranges, sum_type,
 };
 use super::pointers::selected_pointers;
 use crate::native::guarded_slices::{fill, with_slices};
@@ -14,7 +14,7 @@ use crate::tensor_iterator::GRAIN;
 use crate::vectorized::{prefetch_cache_line, with_processor_vectors};
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use bytemuck::Pod;
-use flambeau_core::{Result, bail, ensure, fallible};
+use flambeau_core::{Result, ScalarType, bail, ensure, fallible};
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
@@ -52,42 +52,51 @@ fn check_values(name: &str, crow: &Tensor, col: &Tensor, values: &Tensor) -> Res
     Ok(())
 }
 
-/// The transpose of a matrix with `columns` columns.
+/// The type of the indices of a transpose: that of the matrix, or int64 if it has more rows or elements than an int32 can count.
+fn transposed_index_type(crow: &Tensor, col: &Tensor) -> ScalarType {
+    match crow.numel().max(col.numel()) <= i32::MAX.into() {
+        true => col.dtype(),
+        false => ScalarType::I64,
+    }
+}
+
+/// The transpose of a matrix with `columns` columns. Indices keep their type.
 pub fn csr_transposed(crow: &Tensor, col: &Tensor, values: &Tensor, columns: i64) -> Result<Csr> {
     const NAME: &str = "_csr_transposed";
     check_size(NAME, "columns", columns)?;
-    let (crow, col) = (indices(NAME, "crow", crow)?, indices(NAME, "col", col)?);
+    let (crow, col) = (indices(NAME, "crow", crow)?, indices_of_either_type(NAME, "col", col)?);
     check_values(NAME, &crow, &col, values)?;
-    let is_large = crow.numel().max(col.numel()) > i64::from(u32::MAX);
+    let is_large = crow.numel().max(col.numel()) > i32::MAX.into();
     if values.dim() > 1 || is_large {
         return csr_transposed_by_order(&crow, &col, values, columns);
     }
-    let made = |sizes: &[i64]| TensorSpec::like(&col, sizes).allocate(NAME);
-    let (pointers, rows) = (made(&[columns + 1])?, made(col.sizes())?);
+    let made = |sizes: &[i64]| TensorSpec::like(&crow, sizes).allocate(NAME);
+    let (pointers, rows) = (made(&[columns + 1])?, TensorSpec::like(&col, col.sizes()).allocate(NAME)?);
     let out = TensorSpec::like(values, values.sizes()).allocate(NAME)?;
     if out.device().is_meta() {
-        return Ok((pointers, rows, out));
+        return Ok((contiguous(&pointers, col.dtype())?, rows, out));
     }
     let from = contiguous(values, values.dtype())?;
-    dispatch_sizes!(values.dtype(), NAME, T => {
+    dispatch_sizes!(values.dtype(), NAME, T => dispatch_indices!(col, I => {
         let entries = made(&[col.numel(), (size_of::<<T as Packed>::Entry>() / 8) as i64])?;
         with_slices(NAME, &[&crow, &col, &from], &[&pointers, &rows, &out, &entries], |s| {
-            let (col, values) = (s.read::<i64>(1)?, s.read::<T>(2)?);
+            let (col, values) = (s.read::<I>(1)?, s.read::<T>(2)?);
             let matrix = (Pointers::new(NAME, "crow", s.read(0)?, col.len())?, col, values);
             let entries = bytemuck::cast_slice_mut(s.write::<i64>(3)?);
-            let is_done = transpose::<T>(&matrix, entries, (s.write(0)?, s.write(1)?, s.write(2)?));
+            let is_done = transpose::<T, I>(&matrix, entries, (s.write(0)?, s.write(1)?, s.write(2)?));
             // Columns are checked where they are counted, and here only to say which one is wrong.
             is_done.map_or_else(|| check_bounds(NAME, "col", col, columns), Ok)
         })?;
-    });
-    Ok((pointers, rows, out))
+    }));
+    Ok((contiguous(&pointers, col.dtype())?, rows, out))
 }
 
 /// [`csr_transposed`] by the operators that other devices have.
 pub fn csr_transposed_by_order(crow: &Tensor, col: &Tensor, values: &Tensor, columns: i64) -> Result<Csr> {
     check_values("_csr_transposed", crow, col, values)?;
     let (pointers, rows, order) = ops::_csr_transpose(crow, col, columns)?;
-    Ok((pointers, rows, ops::index_select(values, 0, &order)?))
+    let dtype = transposed_index_type(crow, col);
+    Ok((contiguous(&pointers, dtype)?, contiguous(&rows, dtype)?, ops::index_select(values, 0, &order)?))
 }
 
 /// A value and its row next to each other, so that they are moved to a position in memory together.
@@ -149,15 +158,15 @@ impl Packed for [u64; 2] {
 }
 
 /// Writes each element to its position among those of its column; `None` if a column is out of bounds.
-fn transpose<T: Packed>(
-    (pattern, col, values): &(Pointers<'_>, &[i64], &[T]),
+fn transpose<T: Packed, I: IndexElement>(
+    (pattern, col, values): &(Pointers<'_>, &[I], &[T]),
     entries: &mut [T::Entry],
-    (pointers, rows, out): (&mut [i64], &mut [i64], &mut [T]),
+    (pointers, rows, out): (&mut [i64], &mut [I], &mut [T]),
 ) -> Option<()> {
     // Offsets of four bytes: those of many columns stay in a cache.
     let mut next = scratch::filled(0u32, pointers.len() - 1);
     for column in *col {
-        *next.get_mut(*column as usize)? += 1;
+        *next.get_mut(column.position())? += 1;
     }
     let (first, ends) = pointers.split_first_mut()?;
     let mut before = 0;
@@ -169,7 +178,7 @@ fn transpose<T: Packed>(
     let (mut row, mut offsets) = (0, [0; BATCH]);
     for (columns, start) in col.chunks(BATCH).zip((0..).step_by(BATCH)) {
         for (offset, column) in offsets.iter_mut().zip(columns) {
-            let next = next.get_mut(*column as usize)?;
+            let next = next.get_mut(column.position())?;
             *offset = *next as usize;
             *next += 1;
             prefetch_cache_line(entries.as_ptr().wrapping_add(*offset).cast());
@@ -183,7 +192,7 @@ fn transpose<T: Packed>(
     }
     let entries = &*entries;
     fill(rows, 1, |range, rows| {
-        rows.iter_mut().zip(&entries[range]).for_each(|(row, entry)| *row = T::unpack(*entry).0.into());
+        rows.iter_mut().zip(&entries[range]).for_each(|(row, entry)| *row = I::from_row(T::unpack(*entry).0));
     });
     fill(out, 1, |range, out| {
         out.iter_mut().zip(&entries[range]).for_each(|(value, entry)| *value = T::unpack(*entry).1);

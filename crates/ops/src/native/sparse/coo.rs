@@ -353,6 +353,8 @@ struct Rows<'a, T> {
 }
 
 impl<T: SumElement> Terms<T> for Rows<'_, T> {
+    type Index = i64;
+
     #[inline(always)]
     fn matrix(&self) -> &[T] {
         self.values
@@ -372,7 +374,7 @@ impl<T: SumElement> Terms<T> for Rows<'_, T> {
     }
 
     #[inline(always)]
-    fn numbers(&self) -> NumberTerms<'_, T> {
+    fn numbers(&self) -> NumberTerms<'_, T, i64> {
         NumberTerms { table: self.values, indices: self.order, weights: None }
     }
 

@@ -1,7 +1,8 @@
 //! Products of a matrix in compressed rows and a dense one, and products of dense matrices at the positions of a pattern.
 
 use super::arguments::{
-    Pattern, Pointers, SumElement, check_bounds, contiguous, indices, prefetch_elements, sum_type,
+    IndexElement, Pattern, Pointers, SumElement, check_bounds, contiguous, dispatch_indices, indices,
+    indices_of_either_type, prefetch_elements, sum_type,
 };
 use super::segments::{Terms, WORK, sum_segments};
 use super::terms::NumberTerms;
@@ -15,14 +16,16 @@ use std::ops::Range;
 const AHEAD: usize = 8;
 
 /// Rows of a dense matrix times the values of a sparse one.
-struct Products<'a, T> {
-    col: &'a [i64],
+struct Products<'a, T, I> {
+    col: &'a [I],
     values: &'a [T],
     dense: &'a [T],
     width: usize,
 }
 
-impl<T: SumElement> Terms<T> for Products<'_, T> {
+impl<T: SumElement, I: IndexElement> Terms<T> for Products<'_, T, I> {
+    type Index = I;
+
     #[inline(always)]
     fn matrix(&self) -> &[T] {
         self.dense
@@ -35,25 +38,25 @@ impl<T: SumElement> Terms<T> for Products<'_, T> {
 
     #[inline(always)]
     fn row(&self, position: usize) -> Option<usize> {
-        self.col.get(position).map(|column| *column as usize)
+        self.col.get(position).map(|column| column.position())
     }
 
     #[inline(always)]
-    fn numbers(&self) -> NumberTerms<'_, T> {
+    fn numbers(&self) -> NumberTerms<'_, T, I> {
         NumberTerms { table: self.dense, indices: Some(self.col), weights: Some(self.values) }
     }
 
     #[inline(always)]
     fn weighted_rows(&self, positions: Range<usize>) -> impl Iterator<Item = (usize, Option<T>)> {
         let (col, values) = (&self.col[positions.clone()], &self.values[positions]);
-        col.iter().zip(values).map(|(column, value)| (*column as usize, Some(*value)))
+        col.iter().zip(values).map(|(column, value)| (column.position(), Some(*value)))
     }
 }
 
 /// `y[i][j] = sum(values[p] * dense[col[p]][j])` over the positions `p` of row `i`.
 pub fn csr_mm(crow: &Tensor, col: &Tensor, values: &Tensor, dense: &Tensor) -> Result<Tensor> {
     const NAME: &str = "_csr_mm";
-    let (crow, col) = (indices(NAME, "crow", crow)?, indices(NAME, "col", col)?);
+    let (crow, col) = (indices(NAME, "crow", crow)?, indices_of_either_type(NAME, "col", col)?);
     ensure!(
         values.sizes() == col.sizes() && dense.dim() == 2 && crow.numel() > 0,
         Shape(NAME, "values"),
@@ -76,9 +79,9 @@ pub fn csr_mm(crow: &Tensor, col: &Tensor, values: &Tensor, dense: &Tensor) -> R
     let (sums, rows_of_dense) = (sum_type(NAME, values.dtype())?, dense.sizes()[0]);
     let (from, matrix) = (contiguous(values, sums)?, contiguous(dense, sums)?);
     let out = TensorSpec::like(&from, &sizes).allocate(NAME)?;
-    dispatch_all_types!(accumulators, sums, NAME, T => {
+    dispatch_all_types!(accumulators, sums, NAME, T => dispatch_indices!(col, I => {
         with_slices(NAME, &[&crow, &col, &from, &matrix], &[&out], |s| {
-            let col = s.read::<i64>(1)?;
+            let col = s.read::<I>(1)?;
             let rows = Pointers::new(NAME, "crow", s.read(0)?, col.len())?;
             let (values, dense, width) = (s.read::<T>(2)?, s.read::<T>(3)?, sizes[1] as usize);
             let is_done = match width {
@@ -88,7 +91,7 @@ pub fn csr_mm(crow: &Tensor, col: &Tensor, values: &Tensor, dense: &Tensor) -> R
             // Columns are checked where they are read, and here only to say which one is wrong.
             is_done.map_or_else(|| check_bounds(NAME, "col", col, rows_of_dense), Ok)
         })
-    })?;
+    }))?;
     contiguous(&out, values.dtype())
 }
 

@@ -3,7 +3,7 @@
 //! Work is split by the number of positions. A long segment is summed in pieces of a fixed number, so that bits depend on the length of
 //! the segment alone.
 
-use super::arguments::{Pointers, SumElement, parts};
+use super::arguments::{IndexElement, Pointers, SumElement, parts};
 use super::terms::NumberTerms;
 use crate::parallel::for_each_task;
 use crate::scratch;
@@ -23,6 +23,9 @@ const CACHE_LINE: usize = 64;
 
 /// What is summed: rows of a matrix, one for each position.
 pub(super) trait Terms<T>: Sync {
+    /// The indices of rows.
+    type Index: IndexElement;
+
     /// All rows, one after the other.
     fn matrix(&self) -> &[T];
 
@@ -33,7 +36,7 @@ pub(super) trait Terms<T>: Sync {
     fn row(&self, position: usize) -> Option<usize>;
 
     /// The terms where rows are numbers.
-    fn numbers(&self) -> NumberTerms<'_, T>;
+    fn numbers(&self) -> NumberTerms<'_, T, Self::Index>;
 
     /// The rows at some positions, and the factor of each if it has one.
     fn weighted_rows(&self, positions: Range<usize>) -> impl Iterator<Item = (usize, Option<T>)>;
@@ -102,9 +105,9 @@ fn sum_piece<T: SumElement, S: Terms<T>>(positions: Range<usize>, terms: &S, out
 }
 
 #[inline(always)]
-fn sum_numbers<T: SumElement>(
+fn sum_numbers<T: SumElement, I: IndexElement>(
     positions: Range<usize>,
-    terms: &NumberTerms<'_, T>,
+    terms: &NumberTerms<'_, T, I>,
     sum: &mut T,
 ) -> Option<()> {
     let mut tile = [T::ZERO; TILE];
@@ -122,10 +125,10 @@ fn sum_numbers<T: SumElement>(
 /// Segments whose terms are numbers. The terms of many are computed first, so that short segments, whose ends a processor does not
 /// foresee, cost no wrong guess for each.
 #[inline(always)]
-fn numbers<T: SumElement>(
+fn numbers<T: SumElement, I: IndexElement>(
     pointers: &Pointers<'_>,
     segments: Range<usize>,
-    terms: &NumberTerms<'_, T>,
+    terms: &NumberTerms<'_, T, I>,
     out: &mut [T],
 ) -> Option<()> {
     let (first, mut at) = (segments.start, segments.start);

@@ -1,7 +1,7 @@
 //! Terms of sums of numbers: elements of a table at some indices, with weights.
 #![expect(unsafe_code, reason = "elements are read by indices that are checked many at a time before")]
 
-use super::arguments::SumElement;
+use super::arguments::{IndexElement, SumElement, any_outside_of};
 use crate::vectorized::prefetch_cache_line;
 use std::ops::Range;
 
@@ -12,14 +12,14 @@ const AHEAD: usize = 4096;
 
 /// Terms of sums: elements of a table, each times a weight if there are any.
 #[derive(Clone, Copy)]
-pub(super) struct NumberTerms<'a, T> {
+pub(super) struct NumberTerms<'a, T, I> {
     pub(super) table: &'a [T],
     /// Where the terms are in the table; without indices they are its elements in their order.
-    pub(super) indices: Option<&'a [i64]>,
+    pub(super) indices: Option<&'a [I]>,
     pub(super) weights: Option<&'a [T]>,
 }
 
-impl<T: SumElement> NumberTerms<'_, T> {
+impl<T: SumElement, I: IndexElement> NumberTerms<'_, T, I> {
     /// Writes the terms at these positions; `None` if one is out of bounds.
     #[inline(always)]
     pub(super) fn write(&self, positions: Range<usize>, to: &mut [T]) -> Option<()> {
@@ -30,14 +30,13 @@ impl<T: SumElement> NumberTerms<'_, T> {
             }
             return Some(());
         };
-        let (indices, count) = (indices.get(positions.clone())?, self.table.len());
-        // They are checked before they are read by, since without an early exit this loop is vectorized. A negative index is a large one
-        // without a sign.
-        if indices.iter().fold(false, |any, at| any | (*at as u64 >= count as u64)) {
+        let indices = indices.get(positions.clone())?;
+        // They are checked before they are read by, since a loop without an early exit is vectorized.
+        if any_outside_of(indices, self.table.len() as u64) {
             return None;
         }
         // SAFETY: the index is below the length of the table.
-        let at = |index: i64| unsafe { *self.table.get_unchecked(index as usize) };
+        let at = |index: I| unsafe { *self.table.get_unchecked(index.position()) };
         let parts = to.chunks_mut(CHUNK).zip(indices.chunks(CHUNK));
         match self.weights {
             Some(weights) => {
