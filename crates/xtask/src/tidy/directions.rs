@@ -363,9 +363,8 @@ const OPS: Crate = Crate {
             "native/nn/pooling/max_pool",
             "native/reduce/median_mode",
             "native/sparse/arguments",
-            "native/sparse/radix",
         ],
-        &["native/sparse/terms"],
+        &["native/sparse/radix", "native/sparse/terms"],
         &["native/sparse/segments"],
         &[
             "native/sparse/coo",

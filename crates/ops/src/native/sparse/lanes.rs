@@ -88,29 +88,80 @@ impl<I: Isa, T: FloatLanes<I, Vector: Number<Element = T>> + Copy, P: FnMut() ->
 {
     #[inline(always)]
     unsafe fn run(mut self) {
-        let SegmentSums { terms, positions, out } = &mut self;
-        let (lanes, each) = (T::Vector::LANES, OF_TERMS / T::Vector::LANES);
-        let mut sums = [T::Vector::zero(); OF_TERMS];
-        for out in out.chunks_mut(lanes) {
-            for sums in sums.chunks_exact_mut(each).take(out.len()) {
-                sums.fill(T::Vector::zero());
-                let (chunks, rest) = terms[positions()].as_chunks::<OF_TERMS>();
-                for terms in chunks {
-                    for (sum, terms) in sums.iter_mut().zip(terms.chunks_exact(lanes)) {
-                        // SAFETY: a part has as many terms as a vector.
-                        *sum = *sum + unsafe { T::load(terms.as_ptr()) };
+        for out in self.out.chunks_mut(T::Vector::LANES) {
+            let mut left = out.len();
+            let totals = each_total(
+                #[inline(always)]
+                || {
+                    if left == 0 {
+                        return T::Vector::zero();
                     }
-                }
-                // All vectors of the rest, empty ones too: how many it fills is what a processor cannot foresee.
-                for (sum, first) in sums.iter_mut().zip((0..OF_TERMS).step_by(lanes)) {
-                    let count = rest.len().saturating_sub(first).min(lanes);
-                    // SAFETY: `count` terms are left, and no more than a vector has.
-                    *sum = *sum + unsafe { T::load_partial(rest.as_ptr().wrapping_add(first), count) };
-                }
-            }
-            store::<I, T>(total(&mut sums), out);
+                    left -= 1;
+                    of_segment::<I, T>(&self.terms[(self.positions)()])
+                },
+            );
+            store::<I, T>(totals, out);
         }
     }
+}
+
+/// Sums of the terms of a segment that add up to its sum, in one vector: term `k` counts in partial sum `k % OF_TERMS`, and adjacent ones
+/// are added until they are as many as lanes.
+#[inline(always)]
+fn of_segment<I: Isa, T: FloatLanes<I, Vector: Number<Element = T>>>(terms: &[T]) -> T::Vector {
+    let lanes = T::Vector::LANES;
+    let mut sums = [T::Vector::zero(); OF_TERMS];
+    let sums = &mut sums[..OF_TERMS / lanes];
+    let (chunks, rest) = terms.as_chunks::<OF_TERMS>();
+    for terms in chunks {
+        for (sum, terms) in sums.iter_mut().zip(terms.chunks_exact(lanes)) {
+            // SAFETY: a part has as many terms as a vector.
+            *sum = *sum + unsafe { T::load(terms.as_ptr()) };
+        }
+    }
+    // All vectors of the rest, empty ones too: how many it fills is what a processor cannot foresee.
+    for (sum, first) in sums.iter_mut().zip((0..OF_TERMS).step_by(lanes)) {
+        let count = rest.len().saturating_sub(first).min(lanes);
+        // SAFETY: `count` terms are left, and no more than a vector has.
+        *sum = *sum + unsafe { T::load_partial(rest.as_ptr().wrapping_add(first), count) };
+    }
+    total(sums)
+}
+
+/// The totals of as many vectors as a vector has lanes, each in its lane. Vectors are added as soon as two are there, so that they stay in
+/// registers.
+#[inline(always)]
+fn each_total<V: Float>(mut next: impl FnMut() -> V) -> V {
+    let next = &mut next;
+    match V::LANES {
+        16 => adjacent(of_eight(next), of_eight(next)),
+        8 => of_eight(next),
+        4 => of_four(next),
+        2 => of_two(next),
+        _ => next(),
+    }
+}
+
+#[inline(always)]
+fn of_eight<V: Float>(next: &mut impl FnMut() -> V) -> V {
+    adjacent(of_four(next), of_four(next))
+}
+
+#[inline(always)]
+fn of_four<V: Float>(next: &mut impl FnMut() -> V) -> V {
+    adjacent(of_two(next), of_two(next))
+}
+
+#[inline(always)]
+fn of_two<V: Float>(next: &mut impl FnMut() -> V) -> V {
+    adjacent(next(), next())
+}
+
+/// The sums of adjacent lanes of two vectors.
+#[inline(always)]
+fn adjacent<V: Float>(first: V, second: V) -> V {
+    let (even, odd) = first.deinterleave(second);
+    even + odd
 }
 
 /// The first elements of a vector; zeros follow them.
@@ -128,12 +179,11 @@ fn store<I: Isa, T: FloatLanes<I>>(vector: T::Vector, to: &mut [T]) {
 
 /// The sums of adjacent lanes, of adjacent sums of these, and so on, until there is one vector, with a number for each group.
 #[inline(always)]
-fn total<V: Float, const N: usize>(sums: &mut [V; N]) -> V {
-    let mut count = N / 2;
+fn total<V: Float>(sums: &mut [V]) -> V {
+    let mut count = sums.len() / 2;
     while count > 0 {
         for at in 0..count {
-            let (even, odd) = sums[2 * at].deinterleave(sums[2 * at + 1]);
-            sums[at] = even + odd;
+            sums[at] = adjacent(sums[2 * at], sums[2 * at + 1]);
         }
         count /= 2;
     }

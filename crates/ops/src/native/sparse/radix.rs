@@ -3,6 +3,7 @@
 //! A key and its position are one number, the position in the lower bits, so that a pass of the sort moves 8 bytes for each. The first pass
 //! splits keys by their highest bits into parts that fit L1; threads sort the parts.
 
+use super::arguments::parts as in_parts;
 use crate::parallel::for_each_task;
 use crate::scratch;
 use crate::vectorized::with_processor_vectors;
@@ -159,7 +160,8 @@ pub(super) fn sort<T: Item>(keys: &impl Keys, items: &mut [T]) -> Option<Vec<Ran
     })?;
     let parts =
         scratch::collect(starts.windows(2).map(|part| part[0]..part[1]).filter(|part| !part.is_empty()));
-    for_each_task(split(items, &parts), |part| sort_part(part, (low, low + shift)));
+    let tasks = in_parts(items, parts.clone(), Range::len);
+    for_each_task(tasks, |(_, part)| sort_part(part, (low, low + shift)));
     Some(parts)
 }
 
@@ -186,15 +188,6 @@ fn whole_groups<T: Item>(items: &[T], position_bits: u32) -> Vec<Range<usize>> {
         start = end;
     }
     parts
-}
-
-/// A list in parts that follow each other.
-fn split<'a, T>(mut list: &'a mut [T], parts: &[Range<usize>]) -> Vec<&'a mut [T]> {
-    scratch::collect(parts.iter().map(|part| {
-        let (own, rest) = std::mem::take(&mut list).split_at_mut(part.len());
-        list = rest;
-        own
-    }))
 }
 
 /// Sorts by the bits from `low` to below `high`; those above are equal.
