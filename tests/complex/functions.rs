@@ -97,6 +97,22 @@ fn special_values_are_those_of_c99() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
+/// A finite part of any size beside NaN gives NaN, but for those of which C99 says otherwise: 0 and infinity.
+#[test]
+fn a_part_that_is_nan_is_not_lost() {
+    let sizes = [1e-30, 1e-3, 1.0, 2.5, 1e3, 1e9, 1.5e9, 1e19, 1e30];
+    let signed: Vec<f64> = sizes.iter().flat_map(|size| [*size, -size]).collect();
+    let arguments: Vec<C> = signed.iter().flat_map(|x| [c(f64::NAN, *x), c(*x, f64::NAN)]).collect();
+    for (name, function) in FUNCTIONS {
+        for dtype in COMPLEX {
+            let x = tensor(&arguments, &[arguments.len() as i64], dtype);
+            for (z, got) in arguments.iter().zip(numbers(&function(&x).unwrap())) {
+                assert!(got.re.is_nan() || got.im.is_nan(), "{name}({z}) in {dtype}: {got}");
+            }
+        }
+    }
+}
+
 /// Bits do not depend on the instruction set, nor on the position.
 #[test]
 fn bits_are_the_same_everywhere() {

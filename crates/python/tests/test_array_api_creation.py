@@ -125,3 +125,16 @@ def test_from_dlpack():
     copy = xp.from_dlpack(source, copy=True, device="cpu")
     source[0, 0] = 7
     assert copy[0, 0].item() == 9 and np.from_dlpack(xp.ones((2, 2))).tolist() == [[1, 1], [1, 1]]
+
+
+def test_ranges_have_the_type_of_their_arguments():
+    """Also those without elements."""
+    for arguments in ((15, -5.61, 1), (0, -1.5), (2.5, -1), (1, -3, 1.0)):
+        assert xp.arange(*arguments).dtype == xp.float32
+    assert xp.arange(3, -1).dtype == xp.int64
+
+
+def test_ranges_of_uint64_are_whole():
+    for start, stop, step in ((2**63 + 1, 2**63 + 4, 1), (2**64 - 1, 2**64 - 8, -3), (2**63 - 1, 2**63 + 2, 1), (0, 2**64 - 1, 2**62), (7, 7, 1)):
+        found = xp.arange(start, stop, step, dtype=xp.uint64)
+        assert found.dtype == xp.uint64 and found.tolist() == list(range(start, stop, step))

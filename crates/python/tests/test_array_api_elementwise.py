@@ -269,3 +269,10 @@ def test_refusals():
     with pytest.raises(TypeError):
         xp.abs(x=xp.ones(2))
     assert dtype("bool") == xp.equal(xp.ones(2), 1).dtype
+
+
+def test_shifts_of_uint64_by_all_bits():
+    x = xp.asarray([2**64 - 1, 2**63, 5], dtype=xp.uint64)
+    for shift in (0, 1, 63, 64, 65, 2**63, 2**64 - 1):
+        found = xp.bitwise_right_shift(x, xp.asarray([shift] * 3, dtype=xp.uint64))
+        assert found.tolist() == [number >> shift for number in x.tolist()]

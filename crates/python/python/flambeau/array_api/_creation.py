@@ -6,7 +6,7 @@ import flambeau
 from flambeau import Tensor
 
 from ._arguments import complex_type, real_type
-from ._unsigned import as_int64_bits, from_bits, is_wide
+from ._unsigned import as_int64_bits, from_bits, is_wide, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +55,13 @@ def arange(
     if stop is None:
         start, stop = 0, start
     if (stop - start) * step < 0:
-        stop = start
+        # A number of the same kind, which decides the dtype.
+        stop = float(start) if isinstance(stop, float) else start
     if dtype is not None and is_wide(dtype):
+        if dtype.itemsize == 8 and step != 0 and not any(isinstance(x, float) for x in (start, stop, step)):
+            count = max(-((start - stop) // step), 0)
+            numbers = flambeau.arange(count, dtype=flambeau.int64, device=device)
+            return from_bits(numbers * wrapped(step) + wrapped(start), dtype)
         return from_bits(flambeau.arange(start, stop, step, dtype=flambeau.int64, device=device), dtype)
     return flambeau.arange(start, stop, step, dtype=dtype, device=device)
 

@@ -37,10 +37,10 @@ class __array_namespace_info__:  # noqa: N801
             "indexing": flambeau.int64,
         }
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> tuple[Device, ...]:
         """The devices on which arrays may be."""
         gpus = (flambeau.device(f"cuda:{at}") for at in range(flambeau.cuda.device_count()))
-        return [flambeau.device("cpu"), *gpus]
+        return (flambeau.device("cpu"), *gpus)
 
     def dtypes(self, *, device: Device | str | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
         """The types of the standard by name, all or those of a kind."""

@@ -41,6 +41,11 @@ def from_bits(x: Tensor, kind: DType) -> Tensor:
     return x.view(kind) if kind.itemsize == 8 else (x & (2 ** (8 * kind.itemsize) - 1)).to(kind)
 
 
+def wrapped(number: int) -> int:
+    """The number of int64 that is the same modulo 2^64."""
+    return (number - HIGHEST_BIT) % 2**64 + HIGHEST_BIT
+
+
 def sort_keys(x: Tensor) -> Tensor:
     """int64 keys that compare as the elements do."""
     return bits(x) ^ HIGHEST_BIT if is_wide(x.dtype) and x.dtype.itemsize == 8 else bits(x)
@@ -133,4 +138,5 @@ def right_shift(x1: Tensor, x2: Tensor) -> Tensor:
         return from_bits(shifted, kind)
     # The signed shift fills with the highest bit: the ones that it made are removed.
     filled = flambeau.bitwise_right_shift(flambeau.full_like(shifted, HIGHEST_BIT), shift) << 1
-    return from_bits(shifted & ~filled, kind)
+    none_left = (shift < 0) | (shift > 63)
+    return from_bits(flambeau.where(none_left, 0, shifted & ~filled), kind)

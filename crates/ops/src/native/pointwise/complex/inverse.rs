@@ -28,7 +28,9 @@ fn arc<V: Float>(z: Complex<V>) -> (V, V) {
     let tiny = y.lt(by_type(2f64.powi(-40), 2f64.powi(-200))) & is_inside;
     let near = V::select(tiny, y / ((one - x) * (one + x)).sqrt(), near);
     let far = log(Complex::new(x, y)).re + V::constant(LN_2);
-    let is_far = x.gt(by_type(1e9, 1e18)) | y.gt(by_type(1e9, 1e18));
+    // With a real part of NaN that holds at infinity only.
+    let is_known = x.eq(x) | is_infinite(y);
+    let is_far = x.gt(by_type(1e9, 1e18)) | (y.gt(by_type(1e9, 1e18)) & is_known);
     (V::select(is_far, far, near), V::select(is_far, y, ((mean + x) * mean_less_x).sqrt()))
 }
 
@@ -74,7 +76,9 @@ pub(in crate::native::pointwise) fn atanh<V: Float>(z: Complex<V>) -> Complex<V>
     let near = V::select(beside, half * (V::constant(LN_2) - y.log()), near);
     let rotation = half * angle(y + y, rest * (one + x) - square);
     // Far from 0 it is 1 / z, and a right angle.
-    let is_far = x.gt(by_type(1e9, 1e18)) | y.gt(by_type(1e9, 1e18));
+    // With a real part of NaN that holds at infinity only.
+    let is_known = x.eq(x) | is_infinite(y);
+    let is_far = x.gt(by_type(1e9, 1e18)) | (y.gt(by_type(1e9, 1e18)) & is_known);
     let (long, short) = (x.max(y), V::select(x.lt(y), x, y));
     let ratio = short / long;
     let far = (V::select(x.lt(y), ratio, one) / long) / (one + ratio * ratio);
