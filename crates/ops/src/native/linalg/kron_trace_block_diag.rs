@@ -1,5 +1,7 @@
 //! `kron`, `trace` and `block_diag`, composed of other operators.
 
+use crate::native::reduce::sum_prod_any::as_dtype;
+use crate::tensor_iterator::result_type;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, ensure, shape};
 
@@ -39,7 +41,9 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
             tensor.dim()
         );
         let columns = tensor.sizes().last().copied().unwrap_or(1);
-        matrices.push(if tensor.dim() == 2 { tensor.clone() } else { tensor.reshape(&[1, columns])? });
+        // Of the dtype of all tensors as they are: as matrices all of them would have the same say.
+        let tensor = as_dtype(tensor, result_type(tensors).map_err(|e| e.in_operator("block_diag"))?)?;
+        matrices.push(if tensor.dim() == 2 { tensor } else { tensor.reshape(&[1, columns])? });
     }
     if matrices.is_empty() {
         return ops::empty_memory_format(&[1, 0], None, None, None, None, None);
