@@ -205,3 +205,18 @@ fn parts_written_in_place_have_gradients() {
     crate::expect_close("gradient", &numbers(&x.grad().unwrap()), &expected, ScalarType::Complex128, 4.0);
     let _unrecorded = grad_mode::no_grad();
 }
+
+/// The logarithm of a negative base is complex where the power is.
+#[test]
+fn the_exponent_of_a_real_base_below_zero_has_a_gradient() {
+    let base = Tensor::from([-2.0f64]);
+    let exponent = tensor(&[c(1.0, 1.0)], &[1], ScalarType::Complex128);
+    exponent.requires_grad_(true).unwrap();
+    ops::real(&ops::pow_tensor_tensor(&base, &exponent).unwrap()).unwrap().sum().unwrap().backward().unwrap();
+    let (log, pi) = (2f64.ln(), std::f64::consts::PI);
+    let size = (log - pi).exp();
+    let power = c(size * (log + pi).cos(), size * (log + pi).sin());
+    let expected = c(power.re * log - power.im * pi, -(power.re * pi + power.im * log));
+    let found = numbers(&exponent.grad().unwrap())[0];
+    assert!((found - expected).re.abs() + (found - expected).im.abs() < 1e-14, "{found} is not {expected}");
+}

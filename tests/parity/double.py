@@ -42,7 +42,7 @@ def moved(values, seed, sign):
 def spreads(run, values, exact):
     """How far each element of the results in `exact` moves when the arguments do, or None. An algorithm whose result is exact for
     arguments that differ from the given ones by a few roundings is a good one, however large the difference of the results. At a jump
-    of the function it moves one way only, which does not count."""
+    of the function it moves in one direction only, which does not count."""
     none = [None] * len(exact)
     if not any(is_number(t) for t in tree_flatten(values)[0]):
         return none
@@ -64,7 +64,7 @@ def is_number(t):
 
 
 def distance(ahead, behind, middle):
-    """How far the elements of `middle` move both ways at least."""
+    """How far the elements of `middle` move in both directions at least."""
     for t in (ahead, behind, middle):
         if not is_number(t) or t.shape != middle.shape:
             return None

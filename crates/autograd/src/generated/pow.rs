@@ -34,7 +34,7 @@ node! {
         Scalar::Int(1))?)?)?)?),
     exponent [result] => ops::where_scalarself(&ops::logical_and(&ops::eq_scalar(self_, Scalar::Int(0))?,
         &ops::ge_scalar(&ops::real(exponent)?, Scalar::Int(0))?)?, Scalar::Int(0), &ops::_chain(grad,
-        &ops::mul_tensor(result, &ops::log(self_)?)?)?),
+        &ops::mul_tensor(result, &ops::log(&ops::type_as(self_, result)?)?)?)?),
 }
 
 recorded! {

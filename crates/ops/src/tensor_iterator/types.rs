@@ -25,7 +25,7 @@ fn join(a: Option<ScalarType>, b: Option<ScalarType>) -> Result<Option<ScalarTyp
 }
 
 /// The higher rank wins unless the lower has a higher category. Complex numbers of lower rank make floating point numbers complex without
-/// making them wider, and take the place of all integers.
+/// making them wider, and replace all integers.
 fn outrank(high: Option<ScalarType>, low: Option<ScalarType>) -> Result<Option<ScalarType>> {
     match (high, low) {
         (Some(ScalarType::F32), Some(low)) if low.is_complex() => Ok(Some(ScalarType::Complex64)),

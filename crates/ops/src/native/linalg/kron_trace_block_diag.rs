@@ -1,6 +1,5 @@
 //! `kron`, `trace` and `block_diag`, composed of other operators.
 
-use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::tensor_iterator::result_type;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, ensure, shape};
@@ -32,6 +31,11 @@ pub fn trace(self_: &Tensor) -> Result<Tensor> {
 
 /// A block diagonal matrix of the given matrices; a vector is a row.
 pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
+    if tensors.is_empty() {
+        return ops::empty_memory_format(&[1, 0], None, None, None, None, None);
+    }
+    // Of all tensors as they are: as matrices a number would count as much as they do.
+    let dtype = result_type(tensors).map_err(|e| e.in_operator("block_diag"))?;
     let mut matrices = vec![];
     for (number, tensor) in tensors.iter().enumerate() {
         ensure!(
@@ -41,12 +45,8 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
             tensor.dim()
         );
         let columns = tensor.sizes().last().copied().unwrap_or(1);
-        // Of the dtype of all tensors as they are: as matrices all of them would have the same say.
-        let tensor = as_dtype(tensor, result_type(tensors).map_err(|e| e.in_operator("block_diag"))?)?;
+        let tensor = ops::to_dtype(tensor, dtype, false, false, None)?;
         matrices.push(if tensor.dim() == 2 { tensor } else { tensor.reshape(&[1, columns])? });
-    }
-    if matrices.is_empty() {
-        return ops::empty_memory_format(&[1, 0], None, None, None, None, None);
     }
     let total: i64 = matrices.iter().map(|m| m.sizes()[1]).sum();
     let mut before = 0;

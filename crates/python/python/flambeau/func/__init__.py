@@ -2,8 +2,8 @@
 
 Arguments and outputs are tensors or nested tuples, lists and dicts of them. The transforms nest in one another, but for forward
 mode in itself: `jvp` and `jacfwd` open the one level of tangents that a thread has. Under `vmap` every operator computes all examples at
-once; so `jacrev` runs one backward pass for all rows, and `jacfwd` the function once for all columns. Gradients of what a function captures
-are recorded where an argument requires grad.
+once; so `jacrev` runs one backward pass for all rows, and `jacfwd` the function once for all columns. Results have gradients by what
+a function captures, as by its arguments.
 """
 
 from __future__ import annotations

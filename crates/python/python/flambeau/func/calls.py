@@ -31,6 +31,8 @@ class Chosen:
         for argnum in self._argnums:
             if not -len(args) <= argnum < len(args):
                 raise RuntimeError(f"Got argnum={argnum}, but only {len(args)} positional inputs")
+        if len({argnum % len(args) for argnum in self._argnums}) < len(self._argnums):
+            raise RuntimeError(f"argnums elements must be unique, but got {self._argnums}")
         chosen = tuple(args[argnum] for argnum in self._argnums)
         self.leaves, self._build = flatten(chosen, "an argument to differentiate by")
 
@@ -54,6 +56,23 @@ class Chosen:
         """Tensors in the order of the leaves, as the arguments hold them."""
         values = self._build(leaves)
         return values[0] if self._single else values
+
+
+def depends_on_others(outputs: Iterable[Tensor], variables: Iterable[Tensor]) -> bool:
+    """Whether the outputs were computed from a leaf that requires a gradient and is none of the variables: then gradients by the
+    variables are functions of that leaf too, such as the argument of a transform around this one."""
+    own = {x.view_as(x).grad_fn.next_functions[0][0] for x in variables if x.is_leaf and x.requires_grad}
+    left = [x.view_as(x).grad_fn for x in outputs if x.requires_grad]
+    seen = set()
+    while left:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.name() == "AccumulateGrad" and node not in own:
+            return True
+        left.extend(following for following, _ in node.next_functions)
+    return False
 
 
 def called(func: Function, args: Iterable[Any], kwargs: dict[str, Any], has_aux: bool) -> tuple[Any, Any]:
