@@ -135,7 +135,8 @@ fn plain_value_of(value: &Object<'_>, base: BaseType) -> PyResult<Option<Value>>
     }))
 }
 
-/// A list or tuple, or one item for a list of a given length.
+/// A list or tuple, or one item for a list of a given length. Lists of other lengths, such as an empty one for a stride, are left to the
+/// operator.
 fn list_of(value: &Object<'_>, inner: &Type, size: Option<u32>) -> PyResult<Option<Value>> {
     let items: Vec<Object<'_>> = match (value.cast::<PyList>(), value.cast::<PyTuple>()) {
         (Ok(list), _) => list.iter().collect(),
@@ -149,9 +150,6 @@ fn list_of(value: &Object<'_>, inner: &Type, size: Option<u32>) -> PyResult<Opti
         }
         _ => return Ok(None),
     };
-    if size.is_some_and(|size| size > 1 && size as usize != items.len()) {
-        return Ok(None);
-    }
     let (inner, optional) = match inner {
         Type::Optional(inner) => (&**inner, true),
         inner => (inner, false),
