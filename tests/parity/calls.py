@@ -5,7 +5,7 @@ import struct
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
-from double import in_double, wide
+from double import in_double, spreads, wide
 
 TYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
          torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
@@ -113,6 +113,14 @@ def exactly(run, *args):
         return None
     finally:
         torch.set_default_dtype(usual)
+
+
+def doubles(run, values, count):
+    """What the call gives in 64 bits, and how far that moves when the arguments are rounded, for each of `count` results."""
+    exact = exactly(run, in_double(values))
+    if exact is None or len(exact) != count:
+        return [(None, None)] * count
+    return list(zip(exact, spreads(lambda wide: exactly(run, wide), values, exact)))
 
 
 def computing_type(operator, values):
@@ -229,8 +237,10 @@ class Writer:
         if t is not None:
             self.tensor(t, storages)
 
-    def given(self, t, storages, exact=None, computed=None):
-        """A tensor that PyTorch gave, beside its elements as contiguous tensors of 64 bits give them, and the type it was computed in, where known."""
+    def given(self, t, storages, double=(None, None), computed=None):
+        """A tensor that PyTorch gave, beside its elements as contiguous tensors of 64 bits give them, how far those move when the arguments
+        are rounded, and the type it was computed in, where known."""
+        exact, spread = double
         if t.layout != torch.strided or t.device.type != "cpu" or t.numel() * t.element_size() > 1 << 20:
             raise Unwritable("a result of another kind")
         key = t.untyped_storage()._cdata
@@ -247,17 +257,20 @@ class Writer:
         # PyTorch writes some results that are not contiguous in the wrong order.
         is_exact = is_exact and (narrower or exact.dtype != t.dtype or not t.is_contiguous())
         self.bytes(logical_bytes(exact) if is_exact else b"")
+        moves = is_real and isinstance(spread, torch.Tensor) and spread.shape == t.shape and bool(spread.any())
+        self.bytes(logical_bytes(spread) if moves else b"")
 
-    def outcome(self, value, storages, exact=None):
+    def outcome(self, value, storages, double=(None, None)):
         if value is None:
             self.byte(0)
         elif isinstance(value, torch.Tensor):
             self.byte(1)
-            self.given(value, storages, exact)
+            self.given(value, storages, double)
         elif isinstance(value, (list, tuple)):
+            exact, _ = double
             exact = exact if isinstance(exact, (list, tuple)) and len(exact) == len(value) else [None] * len(value)
             self.byte(2)
-            self.list(list(zip(value, exact)), lambda pair: self.given(pair[0], storages, pair[1]))
+            self.list(list(zip(value, exact)), lambda pair: self.given(pair[0], storages, (pair[1], None)))
         elif isinstance(value, (bool, int, float)):
             self.byte(3)
             self.float(value)
@@ -322,11 +335,10 @@ def written_gradients(operator, values):
     seeds, grads = gradients(operator, values, leaves)
     if not seeds:
         return None
-    _, exact = exactly(gradients, operator, in_double(values), leaves) or (None, [])
-    exact = exact if len(exact) == len(grads) else [None] * len(grads)
+    double = doubles(lambda wide: gradients(operator, wide, leaves)[1], values, len(grads))
     w.byte(2)
     w.list(seeds, lambda t: w.given(t, []))
-    w.list(list(zip(grads, exact)), lambda pair: w.outcome(pair[0], [], pair[1]))
+    w.list(list(zip(grads, double)), lambda pair: w.outcome(pair[0], [], pair[1]))
     return bytes(w.out)
 
 
@@ -341,28 +353,50 @@ def gradients(operator, values, leaves):
     return seeds, [g if g is None else g.detach() for g in grads]
 
 
+def everything(operator, values, changed):
+    """The arguments that a call writes, and its results."""
+    results = operator.run(values)
+    if not isinstance(results, tuple):
+        results = () if results is None else (results,)
+    return [values[i] for i in changed] + list(results)
+
+
 def expect(w, operator, values, storages, before, independent):
     """What the call gives."""
     apart = copy(independent) if independent is not None else values
     kept = tensors_of(values)  # storages stay alive, so that their identity means something
-    double = in_double(apart)
+    changed = [i for i, p in enumerate(operator.parameters) if p.written and isinstance(apart[i], torch.Tensor)]
+    original = copy(apart) if changed else apart
     with torch.no_grad():
         try:
-            results = operator.run(apart)
+            made = everything(operator, apart, changed)
         except REFUSALS as error:
             words = str(error).split("\n")[0][:200]
             if words.startswith("aten::") and "Expected a value of type" in words:
                 raise Unwritable("no call of the operator: PyTorch refuses to pass the arguments to it") from None
             w.byte(0)
             return w.string(words)
-        exact = exactly(operator.run, double) if operator.has_values else None
+        run = lambda wide: everything(operator, wide, changed)
+        double = doubles(run, original, len(made)) if operator.has_values else [(None, None)] * len(made)
     w.byte(1)
-    double = double if exact is not None else [None] * len(values)
-    changed = [i for i, p in enumerate(operator.parameters) if p.written and isinstance(apart[i], torch.Tensor)]
     if independent is not None:
         for i in changed:
             values[i].copy_(apart[i])
-    memories = {t.untyped_storage()._cdata: t.untyped_storage() for t in kept}
+    put_memory(w, operator, kept, storages, before)
+    w.int(len(changed))
+    for i, both in zip(changed, double):
+        w.int(i)
+        is_out = operator.parameters[i].keyword
+        w.given(values[i], storages, both, computing_type(operator, values) if is_out else None)
+    results, double = made[len(changed):], double[len(changed):]
+    if changed and all(any(r is apart[i] for i in changed) for r in results if isinstance(r, torch.Tensor)):
+        results = []
+    w.list(list(zip(results, double)), lambda pair: w.outcome(pair[0], storages, pair[1]))
+
+
+def put_memory(w, operator, tensors, storages, before):
+    """The bytes behind the arguments after the call."""
+    memories = {t.untyped_storage()._cdata: t.untyped_storage() for t in tensors}
     w.int(len(storages))
     for key, old in zip(storages, before):
         now = bytes_of(memories[key]) if key in memories else b""
@@ -370,14 +404,3 @@ def expect(w, operator, values, storages, before, independent):
         w.byte(same)
         if same:
             w.bytes(now)
-    w.int(len(changed))
-    for i in changed:
-        w.int(i)
-        is_out = operator.parameters[i].keyword
-        w.given(values[i], storages, double[i], computing_type(operator, values) if is_out else None)
-    if not isinstance(results, tuple):
-        results, exact = (() if results is None else (results,)), (exact,)
-    if changed and all(any(r is apart[i] for i in changed) for r in results if isinstance(r, torch.Tensor)):
-        results = ()
-    exact = exact if isinstance(exact, tuple) and len(exact) == len(results) else [None] * len(results)
-    w.list(list(zip(results, exact)), lambda pair: w.outcome(pair[0], storages, pair[1]))

@@ -47,6 +47,8 @@ pub struct Given {
     pub computed: ScalarType,
     /// The elements that PyTorch gives in 64 bits for contiguous arguments; empty where the call is such a one, or gives none.
     pub exact: Vec<u8>,
+    /// How far each element moves when the arguments are moved by an eighth of their relative tolerance; empty where none does.
+    pub spread: Vec<u8>,
 }
 
 /// A result that PyTorch gave.
@@ -245,6 +247,7 @@ impl<'b> Reader<'b> {
             bytes: self.bytes()?,
             computed: self.dtype()?,
             exact: self.bytes()?,
+            spread: self.bytes()?,
         })
     }
 

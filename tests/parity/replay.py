@@ -11,9 +11,10 @@ arguments (with strides, offsets and what they share), its results or its refusa
 The example reads the file, makes the same calls, and compares: kinds of errors not their words, types, sizes, strides, which
 results are views, values by the tolerances of `torch.testing.assert_close` (exactly for whole numbers), and every byte of the
 arguments' memory. Values that differ agree if they are within the tolerances of what PyTorch gives for the same arguments in 64 bits, or
-as near to that as PyTorch's are. A difference that is meant is a row of the table in `docs/differences.md`, by operator, kind and origin, and
-is counted apart, and rows that cover no case are named. The exit status says whether another one was found. `PARITY_TRACE=1` names each
-call before it is made.
+as near to that as PyTorch's are, or nearer than what other arguments give, which differ from these by the tolerances: where the terms of a
+sum cancel, the tolerance is that of the terms. A difference that is meant is a row of the table in `docs/differences.md`, by operator, kind
+and origin, and is counted apart, and rows that cover no case are named. The exit status says whether another one was found.
+`PARITY_TRACE=1` names each call before it is made.
 """
 
 import argparse
