@@ -147,8 +147,7 @@ impl Scalar {
     pub fn check_range(self, dtype: ScalarType) -> Result<()> {
         let wraps = match (dtype, self) {
             (ScalarType::Bool, _) => true,
-            (ScalarType::U8, Scalar::Complex(_, im)) if im != 0.0 => false,
-            (ScalarType::U8, _) => (-255.0..=255.0).contains(&self.to_f64()),
+            (ScalarType::U8, Scalar::Int(i)) => i.unsigned_abs() <= u8::MAX.into(),
             (ScalarType::U16, Scalar::Int(i)) => i.unsigned_abs() <= u16::MAX.into(),
             (ScalarType::U32, Scalar::Int(i)) => i.unsigned_abs() <= u32::MAX.into(),
             (ScalarType::U64, Scalar::Int(_)) => true,
@@ -267,6 +266,9 @@ mod tests {
         let fits = |number: Scalar, dtype| number.check_range(dtype).is_ok();
         assert!(
             fits(Int(-1), U16) && fits(Int(65535), U16) && !fits(Int(65536), U16) && !fits(Int(-65536), U16)
+        );
+        assert!(
+            fits(Int(-1), U8) && fits(Float(255.0), U8) && !fits(Float(-0.5), U8) && !fits(Int(-256), U8)
         );
         assert!(fits(Int(-70000), U32) && !fits(Float(-1.0), U32) && !fits(Float(1e10), U32));
         assert!(

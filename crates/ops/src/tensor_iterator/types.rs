@@ -24,9 +24,12 @@ fn join(a: Option<ScalarType>, b: Option<ScalarType>) -> Result<Option<ScalarTyp
     }
 }
 
-/// The higher rank wins unless the lower has a higher category.
+/// The higher rank wins unless the lower has a higher category. Complex numbers of lower rank make floating point numbers complex without
+/// making them wider, and outrank all integers.
 fn outrank(high: Option<ScalarType>, low: Option<ScalarType>) -> Result<Option<ScalarType>> {
     match (high, low) {
+        (Some(ScalarType::F32), Some(low)) if low.is_complex() => Ok(Some(ScalarType::Complex64)),
+        (Some(high), Some(low)) if high.is_integral(true) && low.is_complex() => Ok(Some(low)),
         (Some(high), Some(low)) if high.category() < low.category() => join(Some(high), Some(low)),
         (high, low) => Ok(high.or(low)),
     }

@@ -1,6 +1,6 @@
 //! Rust's operators, and whether tensors are equal or close.
 
-use flambeau_core::{ErrorKind, Result, Scalar, ScalarType};
+use flambeau_core::{Complex, ErrorKind, Result, Scalar, ScalarType};
 use flambeau_ops::ops::options::AddScalarOptions;
 use flambeau_ops::{Tensor, ops};
 
@@ -142,4 +142,44 @@ fn allclose_broadcasts_and_is_exact_for_integers() {
     assert_eq!(kind(big.allclose(&column, 0.0, 0.0, false)), ErrorKind::Dtype);
     assert_eq!(kind(big.allclose(&next, -1.0, 0.0, false)), ErrorKind::InvalidArgument);
     assert_eq!(kind(f([1.0, 2.0]).allclose(&Tensor::from([1.0f32; 3]), 0.0, 0.0, false)), ErrorKind::Shape);
+}
+
+/// Results are those of PyTorch 2.15.
+#[test]
+fn factors_are_in_the_range_of_the_result() -> Result<()> {
+    let zeros = |dtype| Tensor::from([0.0f64, 0.0]).to(dtype);
+    let add = |dtype, alpha: Scalar| zeros(dtype).and_then(|t| ops::add_tensor(&t, &t, alpha));
+    let sub = |dtype, alpha: Scalar| zeros(dtype).and_then(|t| ops::sub_tensor(&t, &t, alpha));
+    for (dtype, alpha) in [
+        (ScalarType::F16, Scalar::Int(1 << 40)),
+        (ScalarType::U8, Scalar::Int(300)),
+        (ScalarType::I32, Scalar::Int(1 << 40)),
+        (ScalarType::F32, Scalar::Float(1e300)),
+    ] {
+        let error = add(dtype, alpha).map(drop).unwrap_err();
+        assert!(error.message().contains("without overflow"), "{dtype}: {error}");
+        assert!(
+            ops::add_scalar(&zeros(dtype)?, 1.into(), alpha).is_err() && sub(dtype, alpha).is_err(),
+            "{dtype}"
+        );
+    }
+    assert!(add(ScalarType::U8, Scalar::Int(-1)).is_ok() && add(ScalarType::Bool, Scalar::Int(300)).is_ok());
+    // What is added is `-alpha` times the other operand.
+    assert!(sub(ScalarType::I8, Scalar::Int(128)).is_ok() && sub(ScalarType::I8, Scalar::Int(-128)).is_err());
+    let error = ops::fill__scalar(&zeros(ScalarType::U8)?, Scalar::Float(-0.5)).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    Ok(())
+}
+
+#[test]
+fn a_complex_number_without_dimensions_makes_nothing_wider() -> Result<()> {
+    let number = Tensor::from([Complex::new(0.0f64, 1.0)]).reshape(&[])?;
+    let narrow = number.to(ScalarType::Complex64)?;
+    let ones = |dtype| Tensor::from([1.0f64, 1.0]).to(dtype);
+    let sum = |dtype, number: &Tensor| Ok::<_, flambeau_core::Error>(ones(dtype)?.add(number)?.dtype());
+    assert_eq!(sum(ScalarType::F32, &number)?, ScalarType::Complex64);
+    assert_eq!(sum(ScalarType::F64, &narrow)?, ScalarType::Complex128);
+    assert_eq!(sum(ScalarType::U64, &narrow)?, ScalarType::Complex64);
+    assert!(ones(ScalarType::U64)?.add(&narrow.reshape(&[1])?).is_err());
+    Ok(())
 }

@@ -9,13 +9,25 @@ use crate::vectorized::{Number, Ordered};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
-/// Checks `alpha` of `add` and `sub`: a floating point number requires a floating point result, and a bool a bool result.
+/// Checks `alpha` of `add` and `sub`: a floating point number requires a floating point result, and a bool a bool result; `factor`, with
+/// which `other` is multiplied before it is added, is in the range of the result's dtype.
 #[inline]
-fn check_alpha(iter: &TensorIterator<'_>, alpha: Scalar) -> Result<()> {
-    if let Scalar::Int(_) = alpha {
+fn check_alpha(iter: &TensorIterator<'_>, alpha: Scalar, factor: impl FnOnce() -> Scalar) -> Result<()> {
+    if alpha == Scalar::Int(1) {
         return Ok(());
     }
-    check_other_alpha(iter, alpha)
+    check_other_alpha(iter, alpha)?;
+    factor().check_range(iter.common_dtype()).map_err(|e| e.in_operator(iter.name()))
+}
+
+/// The number with the other sign.
+fn negated(number: Scalar) -> Scalar {
+    match number {
+        Scalar::Int(i) => Scalar::Int(i.wrapping_neg()),
+        Scalar::Float(x) => Scalar::Float(-x),
+        Scalar::Complex(re, im) => Scalar::Complex(-re, -im),
+        other => other,
+    }
 }
 
 fn check_other_alpha(iter: &TensorIterator<'_>, alpha: Scalar) -> Result<()> {
@@ -46,7 +58,7 @@ pub fn add_meta<'a>(
     alpha: Scalar,
 ) -> Result<()> {
     iter.build_binary_op(self_, other)?;
-    check_alpha(iter, alpha)
+    check_alpha(iter, alpha, || alpha)
 }
 
 /// self + alpha * other.
@@ -83,7 +95,7 @@ pub fn sub_meta<'a>(
 ) -> Result<()> {
     iter.build_binary_op(self_, other)?;
     check_sub(iter, self_, other)?;
-    check_alpha(iter, alpha)
+    check_alpha(iter, alpha, || negated(alpha))
 }
 
 /// Refuses bool, which has no subtraction.
