@@ -326,3 +326,29 @@ fn thread_counts_change_no_bit() {
     let (one, three) = (run(1), run(3));
     assert!(one.iter().zip(&three).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
+
+/// Results are those of PyTorch 2.15.
+#[test]
+fn factors_of_sums() {
+    let infinity = Scalar::Float(f64::INFINITY);
+    let x = tensor(&[3.0], &[1, 1], ScalarType::F32);
+    let [a, b] = [[1, 0], [0, 1]].map(|sizes| empty(&sizes, ScalarType::F32));
+    assert_eq!(values(&ops::addmm(&x, &a, &b, Scalar::Int(2), infinity).unwrap()), [6.0]);
+    let complex = tensor(&[3.0], &[1, 1], ScalarType::Complex64);
+    let sum = ops::addmm(&complex, &complex, &complex, Scalar::Bool(true), ONE).unwrap();
+    assert_eq!(values(&ops::real(&sum).unwrap()), [12.0]);
+    let bytes = tensor(&[1.0], &[1, 1], ScalarType::U8);
+    assert!(ops::addmm(&bytes, &bytes, &bytes, Scalar::Float(-0.5), ONE).is_err());
+}
+
+/// The result is that of PyTorch 2.15.
+#[test]
+fn the_dtype_of_addr_is_that_of_its_tensors() {
+    let of = |data: &[f64], dtype| tensor(data, &[data.len() as i64], dtype);
+    let (x, a, b) =
+        (of(&[1.0, 0.0], ScalarType::Bool), of(&[5.0], ScalarType::I32), of(&[1.0, 0.0], ScalarType::Bool));
+    let sum = ops::addr(&x, &a, &b, Scalar::Int(3), Scalar::Int(2)).unwrap();
+    assert_eq!((sum.dtype(), values(&sum)), (ScalarType::I32, vec![13.0, 0.0]));
+    let half = of(&[1.0], ScalarType::F16);
+    assert!(ops::addr(&half, &half, &half, ONE, Scalar::Int(1 << 40)).is_err());
+}

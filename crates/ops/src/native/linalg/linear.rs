@@ -5,6 +5,7 @@ mod fused;
 pub use fused::*;
 
 use crate::dispatch::DispatchKey;
+use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::native::shape::view;
 use crate::tensor_iterator::result_type;
 use crate::{Tensor, ops};
@@ -194,17 +195,19 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
             vector.dim()
         );
     }
-    let dtype = result_type([self_, vec1, vec2]).map_err(|e| e.in_operator("addr"))?;
+    let sizes = [vec1.sizes()[0], vec2.sizes()[0]];
+    // A number is promoted as the matrix that it is expanded to.
+    let addend = ops::expand(self_, &sizes, false).map_err(|e| e.in_operator("addr"))?;
+    let dtype = result_type([&addend, vec1, vec2]).map_err(|e| e.in_operator("addr"))?;
     for (name, factor) in [("beta", beta), ("alpha", alpha)] {
         check_factor_of_addr(name, factor, dtype)?;
     }
-    let sizes = [vec1.sizes()[0], vec2.sizes()[0]];
     // bool operands give a bool result, whatever the factors.
     let are_bool = [self_, vec1, vec2].iter().all(|t| t.dtype() == ScalarType::Bool);
     let factor = |s: Scalar| if are_bool { Scalar::Bool(s.to_bool()) } else { s };
     let (beta, alpha) = (factor(beta), factor(alpha));
-    let addend = ops::expand(self_, &sizes, false).map_err(|e| e.in_operator("addr"))?;
-    let product = ops::outer(vec1, vec2)?;
+    let addend = as_dtype(&addend, dtype)?;
+    let product = ops::outer(&as_dtype(vec1, dtype)?, &as_dtype(vec2, dtype)?)?;
     let scaled = if alpha == ONE { product } else { ops::mul_scalar(&product, alpha)? };
     match beta {
         beta if !beta.to_bool() => Ok(scaled),
@@ -225,7 +228,7 @@ fn check_factor_of_addr(name: &'static str, factor: Scalar, dtype: ScalarType) -
         Dtype("addr", name),
         "For integral input tensors, argument {name} must not be a floating point number."
     );
-    Ok(())
+    factor.check_range(dtype).map_err(|e| e.in_operator("addr"))
 }
 
 /// `beta * self_ + alpha * sum_i batch1[i] batch2[i]`: one product with a long inner dimension, of the concatenated matrices.

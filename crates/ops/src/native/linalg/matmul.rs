@@ -300,6 +300,9 @@ fn scaled_product(
     alpha: Scalar,
 ) -> Result<()> {
     let dtype = operands[2].dtype();
+    // A sum of no products is 0, also times infinity.
+    let is_empty = operands[0].sizes().last() == Some(&0);
+    let alpha = if is_empty { Scalar::Int(1) } else { alpha };
     if dtype.is_complex() {
         return complex_product::scaled_product(name, operands, addend, alpha);
     }

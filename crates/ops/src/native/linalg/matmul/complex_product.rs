@@ -23,6 +23,8 @@ pub(super) fn scaled_product(
         ops::mul__scalar(&made, alpha)?;
     }
     if let Some((addend, beta)) = addend {
+        // As an integer, since `add_` takes a bool for bool tensors only.
+        let beta = if let Scalar::Bool(b) = beta { Scalar::Int(b.into()) } else { beta };
         // An infinite addend times a real number stays infinite: `add_` multiplies part by part.
         ops::add__tensor(&made, addend, beta)?;
     }
