@@ -493,3 +493,18 @@ fn thread_counts_change_no_bit() {
         }
     }
 }
+
+#[test]
+fn output_padding_is_smaller_than_stride_or_dilation() {
+    let made = |sizes: &[i64]| tensor(&small(numel(sizes), 1, ScalarType::F32), sizes, ScalarType::F32);
+    let (x, w) = (made(&[1, 2, 5, 5]), made(&[2, 2, 3, 3]));
+    let run = |padding: i64, dilation: i64| {
+        ops::conv_transpose2d_input(&x, &w, None, &[1], &[0], &[padding], 1, &[dilation])
+            .map(|y| y.sizes().to_vec())
+    };
+    assert_eq!(run(2, 3).unwrap(), [1, 2, 13, 13]);
+    for padding in [1, 7] {
+        let error = run(padding, 1).unwrap_err();
+        assert!(error.message().contains("output padding must be smaller"), "{error}");
+    }
+}

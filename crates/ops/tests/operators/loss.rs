@@ -298,3 +298,12 @@ fn the_l1_loss_of_complex_numbers_and_integers_is_their_distance() {
     assert!(ops::l1_loss(&a, &b, 1).unwrap_err().message().contains("mean"));
     assert!(ops::l1_loss(&x, &t, 3).unwrap_err().message().contains("0 (none), 1 (mean) or 2 (sum)"));
 }
+
+#[test]
+fn the_weights_of_cross_entropy_are_one_for_each_class() {
+    let [x, target] = [Tensor::from([[1.0f32, 2.0, 3.0]]), Tensor::from([[0.2f32, 0.3, 0.5]])];
+    let loss = |weight: &Tensor| ops::cross_entropy_loss(&x, &target, Some(weight), 1, -100, 0.0);
+    assert!(loss(&Tensor::from([1.0f32, 2.0, 3.0])).is_ok());
+    let error = loss(&Tensor::from([1.0f32])).unwrap_err();
+    assert!(error.message().contains("all 3 classes"), "{error}");
+}

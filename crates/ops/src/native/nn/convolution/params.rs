@@ -139,6 +139,18 @@ impl ConvParams {
             argument = "output_padding",
             "negative output_padding is not supported"
         );
+        let largest = params.stride.iter().zip(&params.dilation).map(|(s, d)| *s.max(d));
+        ensure!(
+            !transposed || params.output_padding.iter().zip(largest).all(|(p, largest)| *p < largest),
+            InvalidArgument,
+            operator = "convolution",
+            argument = "output_padding",
+            "output padding must be smaller than either stride or dilation, but got output_padding {:?}, stride {:?}, \
+             dilation {:?}",
+            params.output_padding,
+            params.stride,
+            params.dilation
+        );
         ensure!(
             groups > 0,
             InvalidArgument,

@@ -121,6 +121,13 @@ fn probabilities(
     };
     let mut product = ops::mul_tensor(input, &target)?;
     if let Some(weight) = weight {
+        ensure!(
+            weight.sizes() == [classes],
+            Shape("cross_entropy_loss", "weight"),
+            "weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of \
+             shape: {:?}",
+            weight.sizes()
+        );
         product = ops::mul_tensor(&product, &across(weight, input, dim)?)?;
     }
     match reduction {
