@@ -475,3 +475,18 @@ fn sizes_of_nothing_may_multiply_to_any_number() {
         assert!(!format!("{nothing}").is_empty());
     }
 }
+
+#[test]
+fn integrals_by_the_trapezoidal_rule() {
+    let y = Tensor::from([-1e38f32, -1e38, 3e38]);
+    // Of halves of the distance, so that the areas do not overflow.
+    let areas = ops::cumulative_trapezoid_dx(&y, Scalar::Float(3.0), -1).unwrap();
+    assert!(areas.to_vec::<f32>().unwrap().iter().all(|area| area.is_finite()));
+    let x = Tensor::from([0i64, 2, 3]);
+    let areas = ops::cumulative_trapezoid_x(&Tensor::from([1i64, 3, 4]), &x, 0).unwrap();
+    assert_eq!(areas.to_vec::<f32>().unwrap(), [4.0, 7.5]);
+    for dx in [Scalar::Bool(true), Scalar::Complex(1.0, 1.0)] {
+        assert!(ops::trapezoid_dx(&y, dx, -1).unwrap_err().message().contains("real number"));
+        assert!(ops::cumulative_trapezoid_dx(&y, dx, -1).unwrap_err().message().contains("real number"));
+    }
+}

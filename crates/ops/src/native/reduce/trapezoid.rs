@@ -4,6 +4,13 @@ use super::diff::neighbours;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 
+/// Refuses a distance that is no real number.
+fn check_dx(name: &str, dx: Scalar) -> Result<()> {
+    let is_real = !dx.is_complex() && !matches!(dx, Scalar::Bool(_));
+    ensure!(is_real, InvalidArgument(name, "dx"), "Currently, we only support dx as a real number.");
+    Ok(())
+}
+
 /// Sums of consecutive elements, times the distance between them: twice the areas of the trapezoids.
 fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Result<Tensor> {
     let boolean = |t: &Tensor| t.dtype() == ScalarType::Bool;
@@ -59,6 +66,7 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 
 /// The integral of samples `y` with spacing `dx`.
 pub fn trapezoid_dx(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
+    check_dx("trapezoid", dx)?;
     integral(y, Spacing::Uniform(dx), dim)
 }
 
@@ -74,5 +82,8 @@ pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor
 
 /// The integral of samples `y` with spacing `dx` up to each one but the first.
 pub fn cumulative_trapezoid_dx(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    double_areas("cumulative_trapezoid", y, Spacing::Uniform(dx), dim)?.cumsum(dim)?.div_scalar(2.0)
+    check_dx("cumulative_trapezoid", dx)?;
+    // Half of the distance, so that areas do not overflow before they are halved.
+    let half = Scalar::Float(dx.to_f64() / 2.0);
+    double_areas("cumulative_trapezoid", y, Spacing::Uniform(half), dim)?.cumsum(dim)
 }
