@@ -64,7 +64,7 @@ def is_number(t):
 
 
 def distance(ahead, behind, middle):
-    """How far the elements of `middle` move in both directions at least."""
+    """How far the elements of `middle` move at least, in both directions."""
     for t in (ahead, behind, middle):
         if not is_number(t) or t.shape != middle.shape:
             return None

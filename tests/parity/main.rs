@@ -44,10 +44,7 @@ impl Kept {
             })
         };
         fits(&self.operators, &case.name)
-            && kind
-                .split_inclusive(" empty")
-                .chain([kind.trim_end_matches(" empty")])
-                .any(|kind| fits(&self.kinds, kind))
+            && [kind, kind.trim_end_matches(" empty")].into_iter().any(|kind| fits(&self.kinds, kind))
             && fits(&self.origins, &case.origin)
             && (self.words.is_empty() || self.words.iter().any(|words| report.contains(words.as_str())))
     }

@@ -47,7 +47,7 @@ pub struct Given {
     pub computed: ScalarType,
     /// The elements that PyTorch gives in 64 bits for contiguous arguments; empty where the call is such a one, or gives none.
     pub exact: Vec<u8>,
-    /// How far each element moves when the arguments are rounded in their last bit; empty where none does.
+    /// How far each element moves when the arguments are moved by an eighth of their relative tolerance; empty where none does.
     pub spread: Vec<u8>,
 }
 
