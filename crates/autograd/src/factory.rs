@@ -33,9 +33,9 @@ fn from_bytes_like(like: &Tensor, bytes: &[u8]) -> Result<Tensor> {
     Ok(Tensor::from_impl(TensorImpl::new(Storage::from_bytes(bytes)?, geometry, like.dtype())?))
 }
 
-/// A tensor of zeros, with the dtype and device of `like`; batched as `like` is, so that it can be written with its values.
+/// A tensor of zeros, with the dtype and device of `like`; batched or a wrapper as `like` is, so that it can be written with its values.
 pub(crate) fn zeros(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
-    if is_batched(like) {
+    if is_batched(like) || alias::is_wrapper(like) {
         return ops::new_zeros(like, sizes, None, None, None, None);
     }
     let made = empty(sizes, like.dtype(), like.device())?;

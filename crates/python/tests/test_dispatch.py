@@ -535,3 +535,37 @@ def test_saving_to_a_file():
     pickle.dump({"w": TwoTensor(fl.ones(2), fl.ones(2))}, file)
     file.seek(0)
     assert type(pickle.load(file)["w"]) is TwoTensor
+
+
+PARTS = {
+    "select": lambda x: x[1],
+    "slice": lambda x: x[1:, ::2],
+    "narrow": lambda x: x.narrow(1, 1, 2),
+    "diagonal": lambda x: x.diagonal(),
+    "as_strided": lambda x: x.as_strided((2, 2), (3, 1), 1),
+    "split": lambda x: x.split(2, 1)[0],
+    "unbind": lambda x: x.unbind(0)[0],
+    "index": lambda x: x[fl.tensor([1, 1, 0])],
+    "expand": lambda x: x.unsqueeze(0).expand(4, 2, 3),
+    "unfold": lambda x: x.unfold(1, 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_gradients_of_parts_are_wrappers(name):
+    a, b = fl.arange(1.0, 7.0).reshape(2, 3), fl.arange(10.0, 70.0, 10.0).reshape(2, 3)
+    x = TwoTensor(a.clone(), b.clone()).requires_grad_()
+    (PARTS[name](x) ** 2).sum().backward()
+    assert type(x.grad) is TwoTensor
+    for found, part in ((x.grad.a, a), (x.grad.b, b)):
+        leaf = part.clone().requires_grad_()
+        (PARTS[name](leaf) ** 2).sum().backward()
+        assert fl.equal(found, leaf.grad)
+
+
+def test_pooling_with_its_own_stride_is_seen_by_modes():
+    x = fl.randn(1, 1, 4, 4, requires_grad=True)
+    for pool in (nn.functional.max_pool2d, nn.functional.avg_pool2d):
+        with LoggingMode():
+            pool(x, 2).sum().backward()
+    assert x.grad is not None and x.grad.shape == x.shape

@@ -219,3 +219,70 @@ def test_tied_weights_are_replaced_together():
     assert func.functional_call(model, twice, x).tolist() == [4, 12]
     model.second.weight = fl.nn.Parameter(fl.eye(2))
     assert func.functional_call(model, twice, x).tolist() == [2, 6]
+
+
+def cubes(a: fl.Tensor):
+    return lambda w: (a * w**3).sum()
+
+
+NESTED = {
+    "grad": lambda a, w: func.grad(cubes(a))(w),
+    "the value beside a gradient": lambda a, w: func.grad_and_value(cubes(a))(w)[1],
+    "vjp": lambda a, w: func.vjp(lambda w: a * w**3, w)[1](fl.ones(2))[0],
+    "jacrev": lambda a, w: func.jacrev(lambda w: a * w**3)(w),
+    "hessian": lambda a, w: func.hessian(cubes(a))(w),
+    "grad of grad": lambda a, w: func.grad(lambda w: func.grad(cubes(a))(w).sum())(w),
+    "jvp of grad": lambda a, w: func.jvp(func.grad(cubes(a)), (w,), (fl.ones(2),))[1],
+}
+# The sums of derivatives of a w^3 by a: powers of w with these factors.
+OF_A = {"grad": (3, 2), "the value beside a gradient": (1, 3), "vjp": (3, 2), "jacrev": (3, 2)}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_inner_transforms_keep_gradients_of_what_they_capture(name):
+    """Also where no argument of the inner one requires a gradient, by transforms around it and by `backward`."""
+    a, w = fl.tensor([0.5, 0.7]), fl.tensor([1.0, 2.0])
+    factor, power = OF_A.get(name, (6, 1))
+    expected = [factor * x**power for x in (1.0, 2.0)]
+
+    def total(a):
+        return NESTED[name](a, w).sum()
+
+    assert func.grad(total)(a).tolist() == pytest.approx(expected)
+    assert func.jacrev(total)(a).tolist() == pytest.approx(expected)
+    each = func.vmap(func.grad(total))(fl.stack([a, 2 * a]))
+    assert each.flatten().tolist() == pytest.approx(2 * expected)
+    leaf = a.clone().requires_grad_()
+    total(leaf).backward()
+    assert leaf.grad.tolist() == pytest.approx(expected)
+
+
+def test_a_variable_is_not_the_one_of_the_transform_around_it():
+    inner = lambda x: func.grad(lambda y: x * y)(fl.tensor(2.0))
+    assert func.grad(lambda x: x * inner(x))(fl.tensor(3.0)).item() == 6.0
+
+
+def test_results_have_no_graph_without_need():
+    x, p = fl.tensor([1.0, 2.0]), fl.tensor([3.0, 4.0], requires_grad=True)
+    assert not func.grad(lambda w: (w * w).sum())(x).requires_grad
+    assert func.grad(lambda w: (w * p).sum())(x).requires_grad
+    with fl.no_grad():
+        assert not func.grad(lambda w: (w * p).sum())(x).requires_grad
+
+
+def test_gradients_of_penalties_reach_parameters():
+    layer = fl.nn.Linear(3, 1)
+    x = fl.randn(4, 3)
+    func.vmap(func.grad(lambda row: layer(row).pow(2).sum()))(x).norm().backward()
+    found = [p.grad.clone() for p in layer.parameters()]
+    layer.zero_grad()
+    slopes = 2 * layer(x) * layer.weight
+    slopes.norm().backward()
+    for p, grad in zip(layer.parameters(), found):
+        assert fl.allclose(p.grad, grad, rtol=1e-4)
+
+
+def test_arguments_are_distinct():
+    for transform in (func.grad, func.jacrev):
+        with pytest.raises(RuntimeError, match="unique"):
+            transform(lambda x, y: (x * y).sum(), argnums=(0, -2))(fl.ones(2), fl.ones(2))

@@ -59,20 +59,21 @@ class Chosen:
 
 
 def depends_on_others(outputs: Iterable[Tensor], variables: Iterable[Tensor]) -> bool:
-    """Whether the outputs were computed from a leaf that requires a gradient and is none of the variables: then gradients by the
-    variables are functions of that leaf too, such as the argument of a transform around this one."""
-    own = {x.view_as(x).grad_fn.next_functions[0][0] for x in variables if x.is_leaf and x.requires_grad}
-    left = [x.view_as(x).grad_fn for x in outputs if x.requires_grad]
+    """Whether the outputs were computed from a leaf that requires a gradient, other than the variables: then gradients by the variables
+    are functions of that leaf too, such as the argument of a transform around this one."""
+    return not accumulators(outputs) <= accumulators(variables)
+
+
+def accumulators(tensors: Iterable[Tensor]) -> set[Any]:
+    """The nodes at which the graphs of some tensors end, one for each leaf that requires a gradient."""
+    left = [x.view_as(x).grad_fn for x in tensors if x.requires_grad]
     seen = set()
     while left:
         node = left.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if node.name() == "AccumulateGrad" and node not in own:
-            return True
-        left.extend(following for following, _ in node.next_functions)
-    return False
+        if node is not None and node not in seen:
+            seen.add(node)
+            left.extend(following for following, _ in node.next_functions)
+    return {node for node in seen if node.name() == "AccumulateGrad"}
 
 
 def called(func: Function, args: Iterable[Any], kwargs: dict[str, Any], has_aux: bool) -> tuple[Any, Any]:
