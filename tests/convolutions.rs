@@ -116,7 +116,9 @@ impl Case {
         self.padding[at] = d.within(0..=2);
         let pads = 2 * self.padding[at];
         if self.transposed {
-            self.output_padding[at] = if d.within(0..=1) == 1 { d.within(0..=2) } else { 0 };
+            // Below the stride or the dilation.
+            let largest = self.stride[at].max(self.dilation[at]) - 1;
+            self.output_padding[at] = if d.within(0..=1) == 1 { d.within(0..=2).min(largest) } else { 0 };
             // As many pixels as leave one of the result.
             let smallest =
                 (1 + pads).saturating_sub(reach + 1 + self.output_padding[at]).div_ceil(self.stride[at]) + 1;

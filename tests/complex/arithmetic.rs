@@ -354,7 +354,8 @@ fn promotion_is_that_of_pytorch() {
     }
     let wide = ops::full(&[], i, Some(Complex128), None, None, None).unwrap();
     assert_eq!(ops::mul_tensor(&of(Complex64), &wide).unwrap().dtype(), Complex64);
-    assert_eq!(ops::mul_tensor(&of(F32), &wide).unwrap().dtype(), Complex128);
+    assert_eq!(ops::mul_tensor(&of(F32), &wide).unwrap().dtype(), Complex64);
+    assert_eq!(ops::mul_tensor(&of(I64), &wide).unwrap().dtype(), Complex128);
     assert!(!Complex64.can_cast(F64) && F64.can_cast(Complex64));
     assert_eq!(ops::full(&[1], i, None, None, None, None).unwrap().dtype(), Complex64);
     assert_eq!(Tensor::from([Complex::new(1.0f32, 2.0)]).dtype(), Complex64);
