@@ -58,7 +58,7 @@ def arange(
         # A number of the same kind, which decides the dtype.
         stop = float(start) if isinstance(stop, float) else start
     if dtype is not None and is_wide(dtype):
-        if dtype.itemsize == 8 and step != 0 and not any(isinstance(x, float) for x in (start, stop, step)):
+        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step != 0 and dtype.itemsize == 8:
             count = max(-((start - stop) // step), 0)
             numbers = flambeau.arange(count, dtype=flambeau.int64, device=device)
             return from_bits(numbers * wrapped(step) + wrapped(start), dtype)
