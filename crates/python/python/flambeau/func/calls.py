@@ -28,6 +28,7 @@ class Chosen:
         self._args = args
         self._argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         self._single = isinstance(argnums, int)
+        self._is_enabled = _flambeau.is_grad_enabled()
         for argnum in self._argnums:
             if not -len(args) <= argnum < len(args):
                 raise RuntimeError(f"Got argnum={argnum}, but only {len(args)} positional inputs")
@@ -36,10 +37,12 @@ class Chosen:
         chosen = tuple(args[argnum] for argnum in self._argnums)
         self.leaves, self._build = flatten(chosen, "an argument to differentiate by")
 
-    @property
-    def recorded(self) -> bool:
-        """Whether what is computed from them is part of a graph."""
-        return any(x.requires_grad for x in self.leaves)
+    def recorded(self, outputs: Iterable[Tensor], variables: Iterable[Tensor]) -> bool:
+        """Whether gradients of the outputs by the variables are part of a graph: those arguments are, or the outputs were computed from
+        another leaf too, such as the argument of a transform around this one."""
+        if any(x.requires_grad for x in self.leaves):
+            return True
+        return self._is_enabled and not accumulators(outputs) <= accumulators(variables)
 
     def variables(self) -> tuple[Tensor, ...]:
         """The leaves, to be differentiated by."""
@@ -56,12 +59,6 @@ class Chosen:
         """Tensors in the order of the leaves, as the arguments hold them."""
         values = self._build(leaves)
         return values[0] if self._single else values
-
-
-def depends_on_others(outputs: Iterable[Tensor], variables: Iterable[Tensor]) -> bool:
-    """Whether the outputs were computed from a leaf that requires a gradient, other than the variables: then gradients by the variables
-    are functions of that leaf too, such as the argument of a transform around this one."""
-    return not accumulators(outputs) <= accumulators(variables)
 
 
 def accumulators(tensors: Iterable[Tensor]) -> set[Any]:

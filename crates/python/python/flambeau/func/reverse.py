@@ -6,7 +6,7 @@ from .. import _flambeau
 from .._modes import enable_grad
 from ..autograd._jacobians import rows_of
 from ..autograd.functional import _gradients
-from .calls import Chosen, called, depends_on_others, plain
+from .calls import Chosen, called, plain
 from .trees import flatten
 
 TYPE_CHECKING = False
@@ -36,13 +36,12 @@ def grad_and_value(func: Function, argnums: ArgNums = 0, has_aux: bool = False) 
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen(args, argnums)
-        is_enabled = _flambeau.is_grad_enabled()
         with enable_grad():
             variables = chosen.variables()
             value, aux = called(func, chosen.replaced(variables), kwargs, has_aux)
             if not isinstance(value, Tensor) or value.numel() != 1:
                 raise RuntimeError("Expected the function given to grad to return a scalar tensor")
-            recorded = chosen.recorded or (is_enabled and depends_on_others([value], variables))
+            recorded = chosen.recorded([value], variables)
             found = _gradients((value,), variables, (_flambeau.ones_like(value),), recorded, False)
             shown = value if recorded else plain(value)
         return chosen.like(found), (shown, aux) if has_aux else shown
@@ -53,12 +52,11 @@ def grad_and_value(func: Function, argnums: ArgNums = 0, has_aux: bool = False) 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The outputs of `func` at `primals`, and a function from gradients of the outputs to those of the primals."""
     chosen = Chosen(primals, tuple(range(len(primals))))
-    is_enabled = _flambeau.is_grad_enabled()
     with enable_grad():
         variables = chosen.variables()
         outputs, aux = called(func, chosen.replaced(variables), {}, has_aux)
         found, build = flatten(outputs, "outputs of the function")
-        recorded = chosen.recorded or (is_enabled and depends_on_others(found, variables))
+        recorded = chosen.recorded(found, variables)
         value = build(found if recorded else [plain(x) for x in found])
 
     def pulled_back(*cotangents: Any, create_graph: bool | None = None) -> Any:
@@ -91,12 +89,11 @@ def jacrev(
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen(args, argnums)
-        is_enabled = _flambeau.is_grad_enabled()
         with enable_grad():
             variables = chosen.variables()
             outputs, aux = called(func, chosen.replaced(variables), kwargs, has_aux)
             found, build = flatten(outputs, "outputs of the function")
-            recorded = chosen.recorded or (is_enabled and depends_on_others(found, variables))
+            recorded = chosen.recorded(found, variables)
 
             def gradients(roots: Sequence[Tensor], seeds: Sequence[Tensor]) -> Sequence[Tensor]:
                 return _gradients(tuple(roots), variables, tuple(seeds), recorded, False)
