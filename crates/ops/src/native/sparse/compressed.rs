@@ -52,22 +52,18 @@ fn check_values(name: &str, crow: &Tensor, col: &Tensor, values: &Tensor) -> Res
     Ok(())
 }
 
-/// The type of the indices of a transpose: that of the matrix, or int64 if it has more rows or elements than an int32 can count.
-fn transposed_index_type(crow: &Tensor, col: &Tensor) -> ScalarType {
-    match crow.numel().max(col.numel()) <= i32::MAX.into() {
-        true => col.dtype(),
-        false => ScalarType::I64,
-    }
+/// Whether an int32 can count the rows and the elements of a matrix.
+fn is_counted_by_int32(crow: &Tensor, col: &Tensor) -> bool {
+    crow.numel().max(col.numel()) <= i32::MAX.into()
 }
 
-/// The transpose of a matrix with `columns` columns. Indices keep their type.
+/// The transpose of a matrix with `columns` columns. Indices keep their type, if it can count rows and elements.
 pub fn csr_transposed(crow: &Tensor, col: &Tensor, values: &Tensor, columns: i64) -> Result<Csr> {
     const NAME: &str = "_csr_transposed";
     check_size(NAME, "columns", columns)?;
     let (crow, col) = (indices(NAME, "crow", crow)?, indices_of_either_type(NAME, "col", col)?);
     check_values(NAME, &crow, &col, values)?;
-    let is_large = crow.numel().max(col.numel()) > i32::MAX.into();
-    if values.dim() > 1 || is_large {
+    if values.dim() > 1 || !is_counted_by_int32(&crow, &col) {
         return csr_transposed_by_order(&crow, &col, values, columns);
     }
     let made = |sizes: &[i64]| TensorSpec::like(&crow, sizes).allocate(NAME);
@@ -95,7 +91,7 @@ pub fn csr_transposed(crow: &Tensor, col: &Tensor, values: &Tensor, columns: i64
 pub fn csr_transposed_by_order(crow: &Tensor, col: &Tensor, values: &Tensor, columns: i64) -> Result<Csr> {
     check_values("_csr_transposed", crow, col, values)?;
     let (pointers, rows, order) = ops::_csr_transpose(crow, col, columns)?;
-    let dtype = transposed_index_type(crow, col);
+    let dtype = if is_counted_by_int32(crow, col) { col.dtype() } else { ScalarType::I64 };
     Ok((contiguous(&pointers, dtype)?, contiguous(&rows, dtype)?, ops::index_select(values, 0, &order)?))
 }
 
