@@ -13,8 +13,7 @@ use flambeau_core::{Result, Scalar, ScalarType, ensure};
 /// which `other` is multiplied before it is added, is in the range of the result's dtype.
 #[inline]
 fn check_alpha(iter: &TensorIterator<'_>, alpha: Scalar, factor: impl FnOnce() -> Scalar) -> Result<()> {
-    // A pattern, since a comparison of numbers is a call that every sum would make.
-    if matches!(alpha, Scalar::Int(1)) {
+    if alpha == Scalar::Int(1) {
         return Ok(());
     }
     check_other_alpha(iter, alpha)?;
