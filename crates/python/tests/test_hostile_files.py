@@ -16,7 +16,7 @@ STRUCTURE = "flambeau.structure"
 DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
 DTYPES |= {"uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "complex32"}
 
-KINDS = {"tensor", "dtype", "size", "list", "tuple", "dict", "ordered"}
+KINDS = {"tensor", "dtype", "size", "sparse", "list", "tuple", "dict", "ordered"}
 
 
 def safetensors(header, body=b"", length=None):
