@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_autograd::Autograd;
-use flambeau_core::{Complex, ErrorKind, F8E4M3FN, ScalarType};
+use flambeau_core::{Complex, ErrorKind, F8E4M3FN, Layout, ScalarType};
 use flambeau_nn::serialization::{Value, load_pytorch, load_pytorch_state_dict};
 use flambeau_nn::{Linear, Module};
 use flambeau_ops::Tensor;
@@ -113,6 +113,34 @@ fn plain_values() {
     assert!(not_a_state.contains("expected a tensor for `model` but got a dict"), "{not_a_state}");
 }
 
+#[test]
+fn sparse_tensors() {
+    let found = load_pytorch_state_dict(file("sparse.pt")).unwrap();
+    let dense = [0.0, 1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 3.0];
+    let layouts = [
+        ("coo", Layout::SparseCoo),
+        ("csr", Layout::SparseCsr),
+        ("csc", Layout::SparseCsc),
+        ("bsr", Layout::SparseBsr),
+        ("bsc", Layout::SparseBsc),
+        ("hybrid", Layout::SparseCoo),
+    ];
+    for (name, layout) in layouts {
+        let tensor = &found[name];
+        assert_eq!((tensor.layout(), tensor.sizes()), (layout, &[2, 4][..]), "{name}");
+        assert_eq!(doubles(&flambeau_sparse::to_dense(tensor).unwrap()), dense, "{name}");
+    }
+    assert!(flambeau_sparse::is_coalesced(&found["coo"]).unwrap());
+    assert_eq!(flambeau_sparse::dense_dim(&found["hybrid"]), 1);
+    assert_eq!((found["empty"].sizes(), flambeau_sparse::nnz(&found["empty"]).unwrap()), (&[3, 0][..], 0));
+    // Values that lie in the storage of another tensor of the file still do.
+    let repeated = &found["repeated"];
+    assert_eq!(flambeau_sparse::nnz(repeated).unwrap(), 3);
+    found["values"].fill_(5.0).unwrap();
+    let dense = doubles(&flambeau_sparse::to_dense(repeated).unwrap());
+    assert_eq!(dense, [0.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0]);
+}
+
 /// The message of a file that is refused.
 fn refused(path: &Path, kind: ErrorKind) -> String {
     let error = load_pytorch(path).unwrap_err();
@@ -128,6 +156,7 @@ fn what_is_refused_is_named() {
         ("before-1.6.pt", ErrorKind::Io, "since version 1.6"),
         ("module.pt", ErrorKind::Io, "torch.nn.modules.linear.Linear"),
         ("hostile.pt", ErrorKind::Io, ".open`, which is not looked up"),
+        ("forged-sparse.pt", ErrorKind::Index, "out of bounds"),
     ];
     for (name, kind, words) in cases {
         let message = refused(&file(name), kind);

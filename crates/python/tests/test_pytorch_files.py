@@ -67,6 +67,17 @@ def test_complex_numbers_are_read():
     assert weight.dtype is fl.complex64 and weight.tolist() == [1, 1]
 
 
+def test_sparse_tensors_are_read():
+    found = fl.load(FILES / "sparse.pt")
+    dense = [[0, 1, 0, 0], [2, 0, 0, 3]]
+    for name in ("coo", "csr", "csc", "bsr", "bsc", "hybrid"):
+        layout = fl.sparse_coo if name == "hybrid" else getattr(fl, f"sparse_{name}")
+        assert found[name].layout == layout and found[name].to_dense().tolist() == dense
+    assert not found["repeated"].is_coalesced() and found["repeated"].coalesce().values().tolist() == [1, 3]
+    with pytest.raises(IndexError, match="out of bounds"):
+        fl.load(FILES / "forged-sparse.pt")
+
+
 def test_options_that_are_not_implemented():
     with pytest.raises(ValueError, match="never programs"):
         fl.load(FILES / "layouts.pt", weights_only=False)

@@ -68,6 +68,29 @@ STORED = {
 }
 
 
+def sparse():
+    """A matrix in every sparse layout, one of coordinates that are not coalesced, and a storage that two of them share."""
+    dense = torch.tensor([[0.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 3.0]])
+    indices, values = torch.tensor([[1, 0, 1], [3, 1, 3]]), torch.tensor([1.0, 1.0, 2.0])
+    return {
+        "values": values,
+        "coo": dense.to_sparse(),
+        "repeated": torch.sparse_coo_tensor(indices, values, (2, 4)),
+        "csr": dense.to_sparse_csr(),
+        "csc": dense.to_sparse_csc(),
+        "bsr": dense.to_sparse_bsr((2, 2)),
+        "bsc": dense.to_sparse_bsc((1, 2)),
+        "hybrid": dense.to_sparse(1),
+        "empty": torch.sparse_coo_tensor((3, 0)),
+    }
+
+
+def forged():
+    """A sparse tensor with an index outside of it."""
+    indices = torch.tensor([[0, 1], [0, 7]])
+    return {"weight": torch.sparse_coo_tensor(indices, torch.ones(2), (2, 4), check_invariants=False)}
+
+
 class Foreign:
     """What a hostile file would do; `open` stands for worse."""
 
@@ -78,6 +101,8 @@ class Foreign:
 torch.save(layouts(), HERE / "layouts.pt")
 torch.save(checkpoint(), HERE / "checkpoint.pt")
 torch.save({"weight": torch.ones(2, dtype=torch.complex64)}, HERE / "complex.pt")
+torch.save(sparse(), HERE / "sparse.pt")
+torch.save(forged(), HERE / "forged-sparse.pt")
 for name, weight in STORED.items():
     torch.save({"weight": weight}, HERE / f"{name}.pt")
 torch.save({"weight": torch.ones(2)}, HERE / "before-1.6.pt", _use_new_zipfile_serialization=False)

@@ -5,7 +5,7 @@ use super::fault;
 use super::pickle::{Id, Object, Objects};
 use crate::serialization::elements;
 use flambeau_autograd::Autograd;
-use flambeau_core::{Error, ErrorKind, Geometry, Result, ScalarType, TensorImpl, bail, ensure};
+use flambeau_core::{Error, ErrorKind, Geometry, Layout, Result, ScalarType, TensorImpl, bail, ensure};
 use flambeau_ops::Tensor;
 use std::collections::HashMap;
 
@@ -17,10 +17,12 @@ pub(super) enum Global {
     RebuildTensor,
     RebuildTypedTensor,
     RebuildParameter,
+    RebuildSparseTensor,
+    GetLayout,
     Storage(ScalarType),
 }
 
-const GLOBALS: [(&str, Global); 19] = [
+const GLOBALS: [(&str, Global); 21] = [
     ("collections.OrderedDict", Global::OrderedDict),
     ("torch.Size", Global::Size),
     // The name before PyTorch 0.4 knew gradients, and the one since.
@@ -29,6 +31,8 @@ const GLOBALS: [(&str, Global); 19] = [
     // For the types that have no kind of storage of their own.
     ("torch._utils._rebuild_tensor_v3", Global::RebuildTypedTensor),
     ("torch._utils._rebuild_parameter", Global::RebuildParameter),
+    ("torch._utils._rebuild_sparse_tensor", Global::RebuildSparseTensor),
+    ("torch.serialization._get_layout", Global::GetLayout),
     ("torch.FloatStorage", Global::Storage(ScalarType::F32)),
     ("torch.DoubleStorage", Global::Storage(ScalarType::F64)),
     ("torch.HalfStorage", Global::Storage(ScalarType::F16)),
@@ -42,6 +46,15 @@ const GLOBALS: [(&str, Global); 19] = [
     ("torch.BoolStorage", Global::Storage(ScalarType::Bool)),
     ("torch.ComplexFloatStorage", Global::Storage(ScalarType::Complex64)),
     ("torch.ComplexDoubleStorage", Global::Storage(ScalarType::Complex128)),
+];
+/// The layouts by the names that files have for them.
+const LAYOUTS: [(&str, Layout); 6] = [
+    ("torch.strided", Layout::Strided),
+    ("torch.sparse_coo", Layout::SparseCoo),
+    ("torch.sparse_csr", Layout::SparseCsr),
+    ("torch.sparse_csc", Layout::SparseCsc),
+    ("torch.sparse_bsr", Layout::SparseBsr),
+    ("torch.sparse_bsc", Layout::SparseBsc),
 ];
 /// PyTorch's own bound on dimensions where it counts.
 const MOST_DIMENSIONS: usize = 64;
@@ -79,6 +92,8 @@ impl Global {
                 _ => bail!(Io, "expected the type of a tensor's elements"),
             },
             Global::RebuildParameter => rebuild_parameter(argument),
+            Global::RebuildSparseTensor => rebuild_sparse_tensor(argument, objects),
+            Global::GetLayout => layout(argument(0)),
             _ => bail!(Io, "expected no call of `{}` with {} arguments", self.name(), arguments.len()),
         }
     }
@@ -124,6 +139,41 @@ fn rebuild_parameter<'a>(argument: impl Fn(usize) -> Option<&'a Object>) -> Resu
     let tensor = tensor.detach()?;
     tensor.requires_grad_(*requires_grad)?;
     Ok(Object::Parameter(tensor))
+}
+
+fn layout(name: Option<&Object>) -> Result<Object> {
+    let Some(Object::Text(name)) = name else { bail!(Io, "expected the name of a layout") };
+    let known = LAYOUTS.iter().find(|(known, _)| known == name);
+    known.map(|(_, layout)| Object::Layout(*layout)).ok_or_else(|| fault("expected the name of a layout"))
+}
+
+/// `(layout, parts)`. The parts of coordinates are `(indices, values, sizes)` and, in newer files, whether they are coalesced; those of
+/// the other layouts `(compressed indices, plain indices, values, sizes)`. Indices are checked, since a file may have any.
+fn rebuild_sparse_tensor<'a>(
+    argument: impl Fn(usize) -> Option<&'a Object>,
+    objects: &Objects,
+) -> Result<Object> {
+    let (Some(Object::Layout(layout)), Some(Object::Tuple(parts))) = (argument(0), argument(1)) else {
+        bail!(Io, "expected a sparse tensor of a layout and a tuple of parts");
+    };
+    let tensor = |nr: usize| match parts.get(nr).map(|id| &objects[*id]) {
+        Some(Object::Tensor(tensor)) => Ok(tensor),
+        _ => Err(fault("expected indices and values of a sparse tensor")),
+    };
+    let part = |nr: usize| parts.get(nr).map(|id| &objects[*id]);
+    let made = match layout {
+        Layout::SparseCoo => {
+            let is_coalesced = matches!(part(3), Some(Object::Bool(true))).then_some(true);
+            let sizes = whole_numbers(part(2), objects)?;
+            flambeau_sparse::sparse_coo_tensor(tensor(0)?, tensor(1)?, Some(&sizes), is_coalesced)?
+        }
+        layout => {
+            let sizes = whole_numbers(part(3), objects)?;
+            let [compressed, plain, values] = [tensor(0)?, tensor(1)?, tensor(2)?];
+            flambeau_sparse::sparse_compressed_tensor(*layout, compressed, plain, values, Some(&sizes))?
+        }
+    };
+    Ok(Object::Tensor(made))
 }
 
 /// Hooks are programs.

@@ -6,7 +6,7 @@
 
 use super::build::{self, Global, Storages};
 use super::{Value, fault};
-use flambeau_core::{Result, ScalarType, bail, ensure, fallible};
+use flambeau_core::{Layout, Result, ScalarType, bail, ensure, fallible};
 use flambeau_ops::Tensor;
 use std::collections::HashMap;
 use std::ops::Index;
@@ -42,6 +42,7 @@ pub(super) enum Object {
     },
     Size(Vec<i64>),
     Dtype(ScalarType),
+    Layout(Layout),
     Tensor(Tensor),
     Parameter(Tensor),
     /// All elements of a storage, in a row.
@@ -288,6 +289,7 @@ impl Machine<'_> {
             Object::Dtype(dtype) => Value::Dtype(*dtype),
             Object::Tensor(tensor) => Value::Tensor(tensor.clone()),
             Object::Parameter(tensor) => Value::Parameter(tensor.clone()),
+            Object::Layout(_) => bail!(Io, "expected a value but got a layout by itself"),
             Object::Storage(_) => bail!(Io, "expected tensors but got a storage by itself"),
             Object::Global(global) => bail!(Io, "expected a value but got `{}` itself", global.name()),
         })
