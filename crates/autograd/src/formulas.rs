@@ -136,18 +136,20 @@ pub fn slice_backward(
     Ok(made)
 }
 
-/// The gradient of `as_strided`, from the geometries of its argument and of its result.
+/// The gradient of `as_strided`, from the geometry of its argument and from what it was called with: a tensor of another layout has no
+/// geometry of its own.
 pub fn as_strided_backward(
     grad: &Tensor,
     base_sizes: &[i64],
     base_strides: &[i64],
     base_offset: i64,
-    sizes: &[i64],
-    strides: &[i64],
-    offset: i64,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
 ) -> Result<Tensor> {
     let base = Geometry::strided(base_sizes, base_strides, base_offset)?;
-    scatter_strided(grad, &base, &Geometry::strided(sizes, strides, offset)?)
+    let view = Geometry::strided(size, stride, storage_offset.unwrap_or(base_offset))?;
+    scatter_strided(grad, &base, &view)
 }
 
 /// The sizes of each tensor.

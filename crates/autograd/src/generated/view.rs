@@ -66,11 +66,11 @@ recorded! {
 tracked! { ALIAS(self_), view of self_ }
 
 node! {
-    AsStridedBackward0 { self_sizes: DimVec, self_strides: DimVec, self_storage_offset: i64, result_sizes: DimVec,
-        result_strides: DimVec, result_storage_offset: i64 }
+    AsStridedBackward0 { self_sizes: DimVec, self_strides: DimVec, self_storage_offset: i64, size: DimVec,
+        storage_offset: Option<i64>, stride: DimVec }
     gradients(self, grads, grad = 0) [];
     self_ => formulas::as_strided_backward(grad, &self.self_sizes, &self.self_strides, self.self_storage_offset,
-        &self.result_sizes, &self.result_strides, self.result_storage_offset),
+        &self.size, &self.stride, self.storage_offset),
 }
 
 recorded! {
@@ -78,8 +78,7 @@ recorded! {
     set_history(&mut result),
     AsStridedBackward0 { self_sizes: DimVec::from_slice(self_.sizes()),
         self_strides: DimVec::from_slice(self_.strides()), self_storage_offset: self_.storage_offset(),
-        result_sizes: DimVec::from_slice(result.sizes()), result_strides: DimVec::from_slice(result.strides()),
-        result_storage_offset: result.storage_offset() }
+        size: DimVec::from_slice(size), storage_offset, stride: DimVec::from_slice(stride) }
 }
 tracked! { AS_STRIDED(self_, size, stride, storage_offset), view of self_ }
 

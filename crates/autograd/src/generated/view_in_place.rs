@@ -49,12 +49,9 @@ recorded_in_place! {
 
 recorded_in_place! {
     AS_STRIDED_(self_, size, stride, storage_offset), edges of [self_];
-    let saved_self_sizes = DimVec::from_slice(self_.sizes());
-    let saved_self_strides = DimVec::from_slice(self_.strides());
-    let saved_self_storage_offset = self_.storage_offset();
-    after super::view::AsStridedBackward0 { self_sizes: saved_self_sizes, self_strides: saved_self_strides,
-        self_storage_offset: saved_self_storage_offset, result_sizes: DimVec::from_slice(self_.sizes()),
-        result_strides: DimVec::from_slice(self_.strides()), result_storage_offset: self_.storage_offset() }
+    super::view::AsStridedBackward0 { self_sizes: DimVec::from_slice(self_.sizes()),
+        self_strides: DimVec::from_slice(self_.strides()), self_storage_offset: self_.storage_offset(),
+        size: DimVec::from_slice(size), storage_offset, stride: DimVec::from_slice(stride) }
 }
 
 recorded_in_place! {
