@@ -304,6 +304,14 @@ fn from_dlpack<'py>(
     wrap(py, tensor)
 }
 
+/// A tensor that shares the elements of another library's tensor; `None` for what exports none.
+pub(crate) fn exported(value: &Object<'_>) -> PyResult<Option<Tensor>> {
+    if crate::numpy::is_builtin(value) || !value.get_type().hasattr("__dlpack__")? {
+        return Ok(None);
+    }
+    import(&capsule_of(value, None)?).map(Some)
+}
+
 fn is_capsule(value: &Object<'_>) -> bool {
     value.is_instance_of::<pyo3::types::PyCapsule>()
 }

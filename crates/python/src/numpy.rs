@@ -20,7 +20,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyFloat, PyInt, PyList, PyTuple, PyType};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::ffi::{c_char, c_int, c_void};
 use std::{ptr, slice};
@@ -107,13 +107,18 @@ fn read<'py>(attribute: &Py<PyAny>, object: &Object<'py>) -> PyResult<Object<'py
     attribute.bind(object.py()).call_method1("__get__", (object, object.get_type()))
 }
 
-pub(crate) fn is_array(value: &Object<'_>) -> bool {
-    let plain = value.is_exact_instance_of::<PyList>()
+/// Whether it is a number, list or tuple of Python's own classes, which is no library's array.
+pub(crate) fn is_builtin(value: &Object<'_>) -> bool {
+    value.is_exact_instance_of::<PyList>()
         || value.is_exact_instance_of::<PyFloat>()
         || value.is_exact_instance_of::<PyInt>()
-        || value.is_exact_instance_of::<PyTuple>();
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyTuple>()
+}
+
+pub(crate) fn is_array(value: &Object<'_>) -> bool {
     let of_class = |class: &ArrayClass| value.get_type().is_subclass(class.class.bind(value.py()));
-    !plain && ArrayClass::find(value.py()).is_some_and(|class| of_class(class).unwrap_or(false))
+    !is_builtin(value) && ArrayClass::find(value.py()).is_some_and(|class| of_class(class).unwrap_or(false))
 }
 
 /// A tensor that shares the array's elements; `None` for what is no array.

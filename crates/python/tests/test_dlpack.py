@@ -118,6 +118,18 @@ def test_other_producers():
         fl.from_dlpack(Elsewhere(array, (2, 1)))
 
 
+def test_tensors_are_made_of_other_libraries_tensors():
+    array = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
+    other = Elsewhere(array)
+    made = fl.tensor(other)
+    assert made.dtype is fl.float32 and made.tolist() == array.tolist() and made.data_ptr() != array.ctypes.data
+    assert fl.tensor(other, dtype=fl.int64).tolist() == [[1, 2], [3, 4]]
+    assert fl.as_tensor(other).data_ptr() == array.ctypes.data
+    assert fl.tensor([Elsewhere(array[0]), Elsewhere(array[1])]).tolist() == array.tolist()
+    with pytest.raises(BufferError, match=r"\(2, 1\)"):
+        fl.tensor(Elsewhere(array, (2, 1)))
+
+
 class DLTensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),

@@ -259,3 +259,36 @@ def test_an_operand_of_another_kind_answers_for_itself():
     assert x + Other() == "other"
     with pytest.raises(TypeError, match="unsupported operand"):
         x + "text"
+
+
+class Foreign:
+    """As another library's tensors: its override calls the function again, as it is where it knows all operands."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+    def __radd__(self, other):
+        return other.__torch_function__(foreign_add, (type(other),), (other, self))
+
+
+def foreign_add(a, b):
+    for operand in (a, b):
+        override = getattr(operand, "__torch_function__", None)
+        answer = override(foreign_add, (type(operand),), (a, b)) if isinstance(operand, fl.Tensor) else NotImplemented
+        if answer is not NotImplemented:
+            return answer
+    raise TypeError("expected a foreign tensor")
+
+
+def test_tensors_of_another_library_are_an_error():
+    x, other = fl.ones(2), Foreign()
+    for call in (lambda: fl.mul(x, other), lambda: x.mul(other), lambda: fl.cat([x, other])):
+        with pytest.raises(TypeError, match="expected flambeau's tensors but got .*Foreign.*as_tensor"):
+            call()
+    for call in (lambda: x * other, lambda: x @ other, lambda: x - other):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            call()
+    # Its function asks this library's default override, which leaves it alone.
+    with pytest.raises(TypeError, match="expected a foreign tensor"):
+        x + other

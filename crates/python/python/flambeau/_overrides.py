@@ -7,6 +7,7 @@ that is no tensor is called where a tensor is expected.
 """
 
 import sys
+import threading
 from types import FunctionType
 
 from . import _dispatch, _flambeau
@@ -88,11 +89,37 @@ def call_override(func, args, kwargs):
         return func(*args, **kwargs)
     types = tuple(type(value) for value in overloaded)
     for value in overloaded:
-        answer = _override_of(type(value))(func, types, args, kwargs)
+        answer = _answer(func, value, types, args, kwargs)
         if answer is not NotImplemented:
             return answer
     name = getattr(func, "__name__", repr(func))
     raise TypeError(f"no implementation found for '{name}' on types that implement __flambeau_function__: {list(types)}")
+
+
+def _answer(func, value, types, args, kwargs):
+    """The answer of an object's override. One that calls `func` with the same object again knows no tensors of this library: that of another
+    library's tensors does so.
+    """
+    call = (func, id(value))
+    if not isinstance(value, Tensor) and call in _calls.running:
+        cls = f"{type(value).__module__}.{type(value).__qualname__}"
+        raise TypeError(f"{getattr(func, '__name__', func)}: expected flambeau's tensors but got {cls}, which flambeau.as_tensor converts")
+    _calls.running.append(call)
+    try:
+        return _override_of(type(value))(func, types, args, kwargs)
+    finally:
+        _calls.running.pop()
+
+
+class _Calls(threading.local):
+    """The calls that a thread is in: of overrides, by functions and the objects whose overrides were called, and of the default one."""
+
+    def __init__(self):
+        self.running = []
+        self.defaults = []
+
+
+_calls = _Calls()
 
 
 def call_override_by_name(name, is_method, args, kwargs):
@@ -118,11 +145,16 @@ def _converted(result, cls):
 
 def _default(cls, func, types, args=(), kwargs=None):
     """Runs `func` as on plain tensors, and makes its results objects of this class."""
-    if not all(issubclass(cls, other) for other in types):
+    # Functions of this library do not come back while overrides are disabled; another library's, which shares the protocol, does.
+    if not all(issubclass(cls, other) for other in types) or func in _calls.defaults:
         return NotImplemented
-    with DisableFlambeauFunction():
-        result = func(*args, **(kwargs or {}))
-        return result if cls is Tensor else _converted(result, cls)
+    _calls.defaults.append(func)
+    try:
+        with DisableFlambeauFunction():
+            result = func(*args, **(kwargs or {}))
+            return result if cls is Tensor else _converted(result, cls)
+    finally:
+        _calls.defaults.pop()
 
 
 def _are_overrides_enabled():

@@ -3,9 +3,8 @@
 use super::{PyTensor, register_object, tensor_in, wrap};
 use crate::arguments::{device_of, dtype_of, dtype_of_number, is_number, scalar_of, type_name};
 use crate::call::call;
-use crate::dispatch;
 use crate::errors::raise;
-use crate::numpy;
+use crate::{dispatch, dlpack, numpy};
 use flambeau_autograd::Autograd;
 use flambeau_core::sizes_and_strides::MAX_DIMS;
 use flambeau_core::{Device, DimVec, Element, Layout, Scalar, ScalarType, default_dtype, fallible, shape};
@@ -101,7 +100,7 @@ pub(crate) fn register(object: &Object<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// A new tensor with a copy of `data`: a number, nested sequences of numbers, or a tensor.
+/// A new tensor with a copy of `data`: a number, nested sequences of numbers, a tensor, an array, or another library's tensor.
 #[pyfunction]
 #[pyo3(signature = (data, *, dtype = None, device = None, requires_grad = false, pin_memory = false))]
 pub(crate) fn tensor<'py>(
@@ -117,7 +116,7 @@ pub(crate) fn tensor<'py>(
     let (dtype, device) = (dtype.map(dtype_of).transpose()?, device.map(device_of).transpose()?);
     let made = match tensor_in(data) {
         Some(tensor) => copied(tensor, dtype, device, true)?,
-        None => match numpy::to_be_copied(data)? {
+        None => match array_in(data)? {
             Some(array) => copied(&array, dtype, device, true)?,
             None => from_data(data, dtype, device)?,
         },
@@ -128,8 +127,8 @@ pub(crate) fn tensor<'py>(
     wrap(data.py(), made)
 }
 
-/// `data` itself where it is a tensor of that type and device, its elements where it is such an array of NumPy's, and otherwise
-/// a new tensor.
+/// `data` itself where it is a tensor of that type and device, its elements where it is such an array of NumPy's or another library's
+/// tensor, and otherwise a new tensor.
 #[pyfunction]
 #[pyo3(signature = (data, dtype = None, device = None))]
 pub(crate) fn as_tensor<'py>(
@@ -142,7 +141,7 @@ pub(crate) fn as_tensor<'py>(
         Some(tensor) => {
             ops::to_dtype_layout(tensor, dtype, None, device, None, false, false, None).map_err(raise)?
         }
-        None => match numpy::shared(data)? {
+        None => match shared(data)? {
             Some(array) => copied(&array, dtype, device, false)?,
             None => from_data(data, dtype, device)?,
         },
@@ -153,7 +152,7 @@ pub(crate) fn as_tensor<'py>(
 /// As of old: elements of the default type, those of an array of that type without a copy.
 fn from_data_or_array(data: &Object<'_>, device: Option<Device>) -> PyResult<Tensor> {
     let dtype = Some(default_dtype());
-    match numpy::shared(data)? {
+    match shared(data)? {
         Some(array) => copied(&array, dtype, device, false),
         None => from_data(data, dtype, device),
     }
@@ -237,7 +236,23 @@ fn first_of<'py>(sequence: &Object<'py>) -> PyResult<Object<'py>> {
 fn found_in(item: &Object<'_>) -> PyResult<Option<Tensor>> {
     match tensor_in(item) {
         Some(tensor) => Ok(Some(tensor.clone())),
-        None => numpy::to_be_copied(item),
+        None => array_in(item),
+    }
+}
+
+/// A tensor of the elements of an array or of another library's tensor, which are copied next.
+fn array_in(data: &Object<'_>) -> PyResult<Option<Tensor>> {
+    match numpy::to_be_copied(data)? {
+        Some(array) => Ok(Some(array)),
+        None => dlpack::exported(data),
+    }
+}
+
+/// The same, which shares the elements.
+fn shared(data: &Object<'_>) -> PyResult<Option<Tensor>> {
+    match numpy::shared(data)? {
+        Some(array) => Ok(Some(array)),
+        None => dlpack::exported(data),
     }
 }
 
