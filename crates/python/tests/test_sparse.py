@@ -49,9 +49,20 @@ def test_compressed_rows():
     assert s.crow_indices().tolist() == [0, 2, 4] and s.col_indices().tolist() == [0, 1, 0, 1]
     assert s.values().tolist() == [1, 2, 3, 4] and s.t().layout == fl.sparse_csc
     assert s.t().ccol_indices().tolist() == [0, 2, 4]
+    for dtype in (fl.int32, fl.int64):
+        made = fl.sparse_csr_tensor(fl.tensor([0, 1, 2], dtype=dtype), fl.tensor([4, 1], dtype=dtype), [1.0, 2.0])
+        assert made.shape == (2, 5) and made.col_indices().dtype == dtype
     for bad in (([0, 2, 5], [0, 1, 0, 1]), ([0, 2, 4], [0, 9, 0, 1]), ([0, 2, 4], [1, 0, 0, 1])):
         with pytest.raises((RuntimeError, ValueError, IndexError)):
             fl.sparse_csr_tensor(*bad, [1.0, 2.0, 3.0, 4.0], (2, 2))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_one_element_is_a_number(layout):
+    x = convert(fl.tensor([[2.5]]), layout)
+    assert x.item() == 2.5 and float(x) == 2.5 and bool(x) and int(x) == 2
+    with pytest.raises(RuntimeError, match="4 elements"):
+        convert(fl.ones(2, 2), layout).item()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)

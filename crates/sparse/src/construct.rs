@@ -176,7 +176,7 @@ fn sizes_of(of: &Compressed) -> Result<DimVec> {
     let majors = of.compressed.sizes()[batch] - 1;
     let minors = match of.plain.numel() {
         0 => 0,
-        _ => ops::amax(&of.plain, &[], false)?.item::<i64>()?.saturating_add(1),
+        _ => ops::amax(&of.plain, &[], false)?.item_scalar()?.to_i64().saturating_add(1),
     };
     let [rows, columns] = if of.layout.has_compressed_rows() { [majors, minors] } else { [minors, majors] };
     let block = of.block_sizes();

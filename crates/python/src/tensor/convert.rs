@@ -193,6 +193,10 @@ impl PyTensor {
         if dispatch::is_wrapper(&self.tensor) {
             return dispatch::item_of_wrapper(&self.tensor).map_err(raise);
         }
+        if self.tensor.sparse_parts().is_some() {
+            let dense = flambeau_sparse::to_dense(&self.tensor).map_err(raise)?;
+            return dense.item_scalar().map_err(raise);
+        }
         self.tensor.item_scalar().map_err(raise)
     }
 }
