@@ -1,7 +1,7 @@
 //! Gather, scatter and embedding in sizes that are split among threads, against loops in the order of the indices.
 
 use crate::support::values;
-use flambeau_core::{Complex, ErrorKind, Result, Scalar};
+use flambeau_core::{Complex, ErrorKind, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops, parallel};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -237,5 +237,58 @@ fn gradients_of_tables_are_sums_in_order() -> Result<()> {
     let grad = Tensor::from_vec(Vec::<f32>::new(), &[0, 3])?;
     let made = ops::embedding_dense_backward(&grad, &none, 2, -1, false)?;
     assert_eq!(made.to_vec::<f32>()?, [0.0; 6]);
+    Ok(())
+}
+
+/// Indices of which many are adjacent: padding by reflection, a shift in a circle, repeated blocks, and single ones between them.
+fn runs(size: i64) -> Vec<Vec<i64>> {
+    let reflected = |i: i64| if i < 0 { -i } else { i.min(2 * (size - 1) - i) };
+    vec![
+        (-3..size + 3).map(reflected).collect(),
+        (0..size).map(|i| (i + 5) % size).collect(),
+        (0..4 * size).map(|i| i % size).collect(),
+        (0..size).map(|i| if i % 9 == 4 { size - 1 } else { i }).collect(),
+        vec![0; size as usize],
+    ]
+}
+
+#[test]
+fn adjacent_indices_are_as_others() -> Result<()> {
+    for (rows, size) in [(1, 37), (3, 8), (500, 37), (70, 1030)] {
+        let table = numbers(&[rows, size], 3)?;
+        let padded = numbers(&[rows, size + 5], 3)?;
+        let sliced = ops::slice_tensor(&padded, 1, Some(2), Some(size + 2), 1)?;
+        let half = table.to(ScalarType::BF16)?;
+        for index in runs(size) {
+            let n = index.len() as i64;
+            let as_tensor = Tensor::from_vec(index.clone(), &[n])?;
+            for x in [&table, &sliced, &half] {
+                let (from, made) = (values(&x.to(ScalarType::F32)?), ops::index_select(x, 1, &as_tensor)?);
+                let row = |r: i64| index.iter().map(move |i| (r * size + i) as usize);
+                let expected: Vec<f32> = (0..rows).flat_map(row).map(|at| from[at]).collect();
+                assert_eq!(bits(&values(&made.to(ScalarType::F32)?)), bits(&expected), "{rows} {size}");
+            }
+            // The sums of each element are those of a loop in the order of the indices.
+            let source = numbers(&[rows, n], 9)?;
+            let (mut expected, from) = (values(&table), values(&source));
+            for r in 0..rows {
+                for (at, i) in index.iter().enumerate() {
+                    expected[(r * size + i) as usize] += from[r as usize * index.len() + at];
+                }
+            }
+            for threads in [1, 2, 3, 7] {
+                parallel::set_num_threads(threads);
+                let made = ops::index_add(&table, 1, &as_tensor, &source, ONE)?;
+                assert_eq!(bits(&values(&made)), bits(&expected), "{rows} {size}, {threads} threads");
+            }
+        }
+        // The last of adjacent indices is outside.
+        let outside: Vec<i64> = (1..=size).collect();
+        let outside = Tensor::from_vec(outside, &[size])?;
+        let error = ops::index_add(&table, 1, &outside, &table, ONE).err();
+        assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::InvalidArgument));
+        assert!(ops::index_select(&table, 1, &outside).is_err());
+    }
+    parallel::set_num_threads(1);
     Ok(())
 }

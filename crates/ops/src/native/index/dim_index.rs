@@ -1,6 +1,7 @@
 //! Indexing of one dimension by a tensor of indices, which `gather`, `scatter`, `index_select` and the rest share: [`DimIndex`] says
 //! where elements are, [`DimIndex::gather`] reads them, [`DimIndex::scatter`] writes, adds or compares.
 
+mod adjacent;
 mod geometry;
 mod row_prefetch;
 mod scatter;
@@ -14,6 +15,7 @@ use crate::native::factory::copy;
 use crate::native::guarded_slices::{Slices, fill, with_slices};
 use crate::native::strided_iter::StridedIter;
 use crate::{Tensor, dispatch_all_types};
+use adjacent::adjacent_runs;
 use flambeau_core::{DimVec, Result, ScalarType, bail, ensure, shape};
 use row_prefetch::{BATCH, RowPrefetch, RowPrefetcher};
 
@@ -43,6 +45,15 @@ fn gather_row<B: RawBits>(to: &mut [B], from: &[B], index: &[i64], stride: i64, 
         for (to, i) in to.iter_mut().zip(index) {
             *to = from[(i * stride) as usize].normalized();
         }
+    }
+}
+
+/// Copies adjacent elements; one of them without a call.
+#[inline]
+fn copy_run<B: RawBits>(to: &mut [B], from: &[B]) {
+    match (to, from) {
+        ([to], [from]) => *to = *from,
+        (to, from) => to.copy_from_slice(from),
     }
 }
 
@@ -78,6 +89,21 @@ impl DimIndex<'_> {
             fill(out, width, |range, part| {
                 let first = range.start / width;
                 streaming::copy_rows(part, width, streams, |r| source(first + r));
+                B::normalize_all(part);
+            });
+            return Ok(());
+        }
+        if let (Some((width, [along, 0])), [0, 1], 1) = (iter.as_matrix(), [step, index_step], stride)
+            && let Some(runs) = adjacent_runs(&index[..width])?
+        {
+            // Every row at the same indices, of which many are adjacent.
+            fill(out, width, |range, part| {
+                for (row, r) in part.chunks_exact_mut(width).zip(range.start / width..) {
+                    let source = &from[r * along as usize..][..self.size as usize];
+                    for run in &runs {
+                        copy_run(&mut row[run.at..][..run.count], &source[run.first as usize..][..run.count]);
+                    }
+                }
                 B::normalize_all(part);
             });
             return Ok(());

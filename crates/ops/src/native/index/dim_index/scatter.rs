@@ -4,6 +4,7 @@
 //! indices: results do not depend on the number of threads.
 #![expect(unsafe_code, reason = "threads write disjoint elements of one slice")]
 
+use super::adjacent::{AdjacentRun, adjacent_runs};
 use super::geometry::DimIndex;
 use super::row_prefetch::{BATCH, RowPrefetch, RowPrefetcher};
 use crate::loops::streaming::prefetch_bytes;
@@ -92,6 +93,36 @@ impl<'g, N: Numeric> Output<'g, N> {
                 _ => scatter_strided(first, run, source, combine),
             }
         }
+    }
+}
+
+impl<N: Numeric> Output<'_, N> {
+    /// As [`scatter_run`](Output::scatter_run), of indices of which many are adjacent.
+    ///
+    /// # Safety
+    /// - (own) As there.
+    #[inline(always)]
+    unsafe fn scatter_adjacent(
+        &self,
+        run: &OutputRun,
+        runs: &[AdjacentRun],
+        from: &[N],
+        combine: impl Fn(N, N) -> N,
+    ) -> bool {
+        if !run.is_inside(self.len) {
+            return false;
+        }
+        for &AdjacentRun { at, first, count } in runs {
+            let is_valid = run.is_valid_index(first) && count as i64 <= run.size - first;
+            if !is_valid {
+                return false;
+            }
+            let to = self.first.wrapping_offset((run.at + first) as isize);
+            // SAFETY: (own); the indices are valid, and elements at them are inside and dense.
+            let to = unsafe { std::slice::from_raw_parts_mut(to, count) };
+            to.iter_mut().zip(&from[at..]).for_each(|(to, from)| *to = combine(*to, *from));
+        }
+        true
     }
 }
 
@@ -257,6 +288,7 @@ impl DimIndex<'_> {
     ) -> Result<bool> {
         let (from, index, to) = (s.read::<N>(0)?, s.read::<i64>(1)?, Output::new(s.write::<N>(0)?));
         let strides = [self.strides, self.index_strides, from_strides];
+        let runs = self.shared_runs(index, from_strides)?;
         let outside = AtomicBool::new(false);
         let (dim, grain) = self.parallel_dim();
         let count = dim.map_or(1, |d| self.sizes[d] as usize);
@@ -272,12 +304,29 @@ impl DimIndex<'_> {
                     (&index[(first[1] + index_at) as usize..], &from[(first[2] + from_at) as usize..]);
                 let source = SourceRun { index, index_step, from, from_step };
                 // SAFETY: (own): parts have disjoint indices along `dim`.
-                if !unsafe { to.scatter_run(&run, &source, &mut prefetcher, &combine) } {
+                let is_inside = unsafe {
+                    match &runs {
+                        Some(runs) => to.scatter_adjacent(&run, runs, from, &combine),
+                        None => to.scatter_run(&run, &source, &mut prefetcher, &combine),
+                    }
+                };
+                if !is_inside {
                     outside.store(true, Ordering::Relaxed);
                 }
             });
         });
         Ok(!outside.into_inner())
+    }
+
+    /// The runs of adjacent indices, if all rows have the same indices of a dense dimension, and many of these are adjacent.
+    fn shared_runs(&self, index: &[i64], from_strides: &[i64]) -> Result<Option<Vec<AdjacentRun>>> {
+        let last = self.sizes.len() - 1;
+        let is_shared = self.index_strides[..last].iter().all(|stride| *stride == 0);
+        let is_dense = self.stride == 1 && self.index_strides[last] == 1 && from_strides[last] == 1;
+        if !is_shared || !is_dense || self.dim != last {
+            return Ok(None);
+        }
+        adjacent_runs(&index[..self.sizes[last] as usize])
     }
 
     /// The dimension that threads split, and the grain size: the largest of those along which the elements of `to` are distinct
