@@ -161,7 +161,12 @@ const WORTH_A_THREAD: usize = 1 << 14;
 
 /// Calls `f` with the index of each channel, in parallel where `count` channels of `work` elements are worth it.
 pub(super) fn for_each_channel(count: usize, work: usize, f: impl Fn(usize) + Sync) {
-    parallel_for(0..count, (WORTH_A_THREAD / work.max(1)).max(1), |part| part.for_each(&f));
+    for_each_part(count, work, |part| part.for_each(&f));
+}
+
+/// The same with the indices of several channels at a time, which share what `f` makes for them.
+pub(super) fn for_each_part(count: usize, work: usize, f: impl Fn(Range<usize>) + Sync) {
+    parallel_for(0..count, (WORTH_A_THREAD / work.max(1)).max(1), f);
 }
 
 /// The plane and row indices of all rows of a channel.

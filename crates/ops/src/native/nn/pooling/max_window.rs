@@ -1,7 +1,7 @@
 //! The maximum of each window, a row of the output at a time, so that the inner loop vectorizes; and its gradient.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::channels::{Channel, Channels, PoolElement, for_each_channel, rows};
+use super::channels::{Channel, Channels, PoolElement, for_each_channel, for_each_part, rows};
 use super::max_pool_2x2;
 use super::windows::{Pool, Window};
 use crate::native::strided_gather::{even_elements, gather};
@@ -38,25 +38,13 @@ pub(super) unsafe fn max<T: PoolElement>(
         return;
     }
     let (output_numel, offsets, spans) = (shape::product(&pool.output), offsets(pool), spans(pool));
-    let input = pool.input.map(|size| size as usize);
-    for_each_channel(x.count, output_numel.saturating_mul(pool.kernel_numel()) as usize, |i| {
-        let (kernel_range, x) = ([0, 1, 2].map(|d| pool.kernel_range(d)), x.channel(i));
-        let end = match x.constant_step(input) {
-            Some(1) => x.pixel([0; 3]).wrapping_add(input.iter().product()).cast_const(),
-            _ => std::ptr::null(),
-        };
+    let work = output_numel.saturating_mul(pool.kernel_numel()) as usize;
+    let kernel_range = [0, 1, 2].map(|d| pool.kernel_range(d));
+    for_each_part(x.count, work, |channels| {
+        let kernel_range = kernel_range.clone();
         // SAFETY: the caller's conditions; channels are apart.
         unsafe {
-            dispatch(Max {
-                pool,
-                kernel_range,
-                offsets: &offsets,
-                spans: &spans,
-                x,
-                end,
-                y: y.channel(i),
-                indices: indices.channel(i),
-            })
+            dispatch(Max { pool, kernel_range, offsets: &offsets, spans: &spans, channels, x, y, indices })
         }
     });
 }
@@ -99,17 +87,17 @@ fn source(pool: &Pool, d: usize, output: i64, position: i64) -> i64 {
     output * pool.stride[d] - pool.padding[d] + position * pool.dilation[d]
 }
 
+/// The pooling of some channels.
 struct Max<'a, T> {
     pool: &'a Pool,
     /// The kernel positions in range.
     kernel_range: [Range<i64>; 3],
     offsets: &'a [i64],
     spans: &'a [Span],
-    x: Channel<T>,
-    /// The end of a channel of `x` whose pixels are adjacent, else null.
-    end: *const T,
-    y: Channel<T>,
-    indices: Channel<i64>,
+    channels: Range<usize>,
+    x: &'a Channels<T>,
+    y: &'a Channels<T>,
+    indices: &'a Channels<i64>,
 }
 
 impl<T> CodegenAnchor for Max<'_, T> {
@@ -132,12 +120,45 @@ impl<I: Isa, T: PoolElement> Kernel<I> for Max<'_, T> {
             };
             row_state.best.write_bytes(0, padded);
             row_state.staging.write_bytes(0, padded);
-            for row in rows(depth, height) {
-                row_state.positions.write_bytes(0xff, padded);
-                self.row(row, row_state);
-                self.finish(row, row_state);
+            let sizes = self.pool.input.map(|size| size as usize);
+            let all = self.x.dense(sizes);
+            for i in self.channels.clone() {
+                let input = Input::of(self.x.channel(i), sizes, &all);
+                let (y, indices) = (self.y.channel(i), self.indices.channel(i));
+                for row in rows(depth, height) {
+                    row_state.positions.write_bytes(0xff, padded);
+                    self.row(row, &input, row_state);
+                    self.finish(row, (&y, &indices), row_state);
+                }
             }
         }
+    }
+}
+
+/// A channel of the input.
+struct Input<T> {
+    channel: Channel<T>,
+    /// The end of the readable elements that follow the pixels of the channel, if these are adjacent; otherwise 0.
+    end: usize,
+}
+
+impl<T> Input<T> {
+    /// `all` are the addresses of all channels, if they are contiguous: the next channel may be read too.
+    #[inline(always)]
+    fn of(channel: Channel<T>, sizes: [usize; 3], all: &Range<usize>) -> Self {
+        let end = match channel.constant_step(sizes) {
+            Some(1) if !all.is_empty() => all.end,
+            Some(1) => channel.pixel([0; 3]).wrapping_add(sizes.iter().product()).addr(),
+            _ => 0,
+        };
+        Input { channel, end }
+    }
+
+    /// Whether whole chunks for `count` outputs can be read.
+    #[inline(always)]
+    fn is_readable(&self, from: *const T, count: usize, step: usize) -> bool {
+        let bytes = count.next_multiple_of(CHUNK) * step * size_of::<T>();
+        self.end.checked_sub(from.addr()).is_some_and(|left| left >= bytes)
     }
 }
 
@@ -157,7 +178,7 @@ impl<T: PoolElement> Copy for RowState<T> {}
 
 impl<T: PoolElement> Max<'_, T> {
     #[inline(always)]
-    unsafe fn row(&self, [z, y]: [usize; 2], row_state: RowState<T>) {
+    unsafe fn row(&self, [z, y]: [usize; 2], channel: &Input<T>, row_state: RowState<T>) {
         let input = self.pool.input;
         for kz in self.kernel_range[0].clone() {
             for ky in self.kernel_range[1].clone() {
@@ -169,27 +190,36 @@ impl<T: PoolElement> Max<'_, T> {
                 let row =
                     ((kz - self.kernel_range[0].start) * rows + ky - self.kernel_range[1].start) as usize;
                 // SAFETY: a row of the input.
-                unsafe { self.columns(from.map(|index| index as usize), row * self.spans.len(), row_state) }
+                unsafe {
+                    let from = from.map(|index| index as usize);
+                    self.columns(from, channel, row * self.spans.len(), row_state);
+                }
             }
         }
     }
 
     /// Updates the maxima by one row of the input, whose first kernel position has the number `first_position`.
     #[inline(always)]
-    unsafe fn columns(&self, [z, y]: [usize; 2], first_position: usize, row_state: RowState<T>) {
+    unsafe fn columns(
+        &self,
+        [z, y]: [usize; 2],
+        x: &Input<T>,
+        first_position: usize,
+        row_state: RowState<T>,
+    ) {
         // The stride of a single pixel may be any number; it is not used then.
-        let step = (self.pool.stride[2] as isize).wrapping_mul(self.x.strides[2]);
+        let step = (self.pool.stride[2] as isize).wrapping_mul(x.channel.strides[2]);
         for (position, span) in (first_position as u32..).zip(self.spans) {
             let (low, count) = (span.outputs.start, span.outputs.len());
-            let from = self.x.pixel([z, y, span.from]);
+            let from = x.channel.pixel([z, y, span.from]);
             // SAFETY: pixels inside the channel, and elements of the row.
             unsafe {
                 let (best, positions) = (row_state.best.add(low), row_state.positions.add(low));
                 match step {
-                    1 if self.is_readable(from, count, 1) => {
+                    1 if x.is_readable(from, count, 1) => {
                         update::<T, 1>(from, best, positions, count, position)
                     }
-                    2 if self.is_readable(from, count, 2) => {
+                    2 if x.is_readable(from, count, 2) => {
                         update::<T, 2>(from, best, positions, count, position)
                     }
                     _ => {
@@ -201,15 +231,13 @@ impl<T: PoolElement> Max<'_, T> {
         }
     }
 
-    /// Whether whole chunks for `count` outputs can be read without leaving the channel, whose pixels are adjacent.
     #[inline(always)]
-    fn is_readable(&self, from: *const T, count: usize, step: usize) -> bool {
-        let bytes = count.next_multiple_of(CHUNK) * step * size_of::<T>();
-        self.end.addr().checked_sub(from.addr()).is_some_and(|left| left >= bytes)
-    }
-
-    #[inline(always)]
-    unsafe fn finish(&self, [z, y]: [usize; 2], row_state: RowState<T>) {
+    unsafe fn finish(
+        &self,
+        [z, y]: [usize; 2],
+        (values, indices): (&Channel<T>, &Channel<i64>),
+        row_state: RowState<T>,
+    ) {
         let ([_, height, width], count) = (self.pool.input, self.pool.output[2] as usize);
         let position = |d: usize| self.kernel_range[d].start;
         let [plane, row] =
@@ -217,11 +245,12 @@ impl<T: PoolElement> Max<'_, T> {
         let first = (plane * height + row) * width + source(self.pool, 2, 0, position(2));
         // SAFETY: the elements of the row, and those of the results.
         unsafe {
-            let (y, indices) = (self.y.pixel([z, y, 0]), self.indices.pixel([z, y, 0]));
-            match (self.y.strides[2], self.indices.strides[2]) {
-                (1, 1) => self.write(row_state, first, (y, 1), (indices, 1), count),
-                (y_step, index_step) => {
-                    self.write(row_state, first, (y, y_step), (indices, index_step), count)
+            let steps = (values.strides[2], indices.strides[2]);
+            let (values, indices) = (values.pixel([z, y, 0]), indices.pixel([z, y, 0]));
+            match steps {
+                (1, 1) => self.write(row_state, first, (values, 1), (indices, 1), count),
+                (step, index_step) => {
+                    self.write(row_state, first, (values, step), (indices, index_step), count)
                 }
             }
         }
