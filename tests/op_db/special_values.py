@@ -13,6 +13,8 @@ SMALL = [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.125, 1.25, 1.5, 1.625
 LARGE = [2.25, 2.5, 2.75, 3, 3.5, 3.75, 4.5, 5.5, 7, 7.5, 8, 9.5, 10, 12, 15, 18, 20, 22, 30, 50, 100]
 POSITIVE = SMALL + LARGE
 BOTH = [-x for x in POSITIVE] + POSITIVE
+# Where a phase has many turns, and where a series has one term.
+FAR, TINY = [-1024, -4096, -32768], [2.0**-14, 2.0**-9, 2.0**-7]
 UNIT = [x / 32 for x in range(-31, 32) if x]
 INFINITY = mp.inf
 
@@ -64,7 +66,7 @@ ONE = {
     "special_i0e": (scaled(lambda x: mp.besseli(0, x)), BOTH, [0, INFINITY, -INFINITY]),
     "special_i1": (inside(lambda x: mp.besseli(1, x)), BOTH, [0, INFINITY, -INFINITY]),
     "special_i1e": (scaled(lambda x: mp.besseli(1, x)), BOTH, [0, INFINITY, -INFINITY]),
-    "special_bessel_j0": (lambda x: mp.besselj(0, x), BOTH, [0]),
+    "special_bessel_j0": (lambda x: mp.besselj(0, x), [*BOTH, *TINY], [0]),
     "special_bessel_j1": (lambda x: mp.besselj(1, x), BOTH, [0]),
     "special_bessel_y0": (of_positive(lambda x: mp.bessely(0, x), -INFINITY), POSITIVE, [0, -1, -INFINITY]),
     "special_bessel_y1": (of_positive(lambda x: mp.bessely(1, x), -INFINITY), POSITIVE, [0, -1, -INFINITY]),
@@ -73,7 +75,7 @@ ONE = {
     "special_scaled_modified_bessel_k0": (grown(0), POSITIVE, [0, -1, -INFINITY]),
     "special_scaled_modified_bessel_k1": (grown(1), POSITIVE, [0, -1, -INFINITY]),
     "special_spherical_bessel_j0": (even(lambda x: mp.sinc(x), mp.mpf(0)), BOTH, [0, INFINITY, -INFINITY]),
-    "special_airy_ai": (mp.airyai, [x for x in BOTH if x >= -30], [0]),
+    "special_airy_ai": (mp.airyai, [*BOTH, *FAR], [0]),
 }
 
 ORDERS = [1.5, 2, 3, 4.5, 12]

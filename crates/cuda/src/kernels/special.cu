@@ -327,6 +327,10 @@ template <int N, int M> INLINE Hankel hankel(const double (&p)[N], const double 
 
 INLINE double special_bessel_j0(double x) {
     const double size = fabs(x);
+    if (size < 1.0 / 128) {
+        const double t = size * size / 4;
+        return 1 - t * (1 - t / 4 * (1 - t / 9));
+    }
     if (size <= 8) return near_zero(J0_NEAR, size, 8);
     const Hankel h = hankel(P0, Q0, size);
     return h.p * h.cosine - h.q * h.sine;
@@ -380,6 +384,16 @@ INLINE double special_spherical_bessel_j0(double x) {
 
 INLINE double airy_phase(double x) { return 2.0 / 3 * x * sqrt(x); }
 
+// The phase as the sum of two numbers, for `x` so large that the rounding of the first one turns sine and cosine.
+INLINE double exact_airy_phase(double x, double* low) {
+    const double two_thirds_low = 3.700743415417188e-17;
+    const double root = sqrt(x), root_low = fma(-root, root, x) / (2 * root);
+    const double product = x * root, product_low = fma(x, root, -product) + x * root_low;
+    const double z = 2.0 / 3 * product;
+    *low = fma(2.0 / 3, product, -z) + 2.0 / 3 * product_low + two_thirds_low * product;
+    return z;
+}
+
 INLINE double special_airy_ai(double x) {
     if (x == INFINITE) return 0;
     if (x > 2) {
@@ -387,9 +401,10 @@ INLINE double special_airy_ai(double x) {
         return exp(-z) * chebyshev_series(AIRY_FAR, 2 * airy_phase(2) / z - 1) / amplitude;
     }
     if (x >= -4) return chebyshev_series(AIRY_MIDDLE, (x + 1) / 3);
-    const double z = airy_phase(-x), t = airy_phase(4) / z, u = 2 * t * t - 1;
-    double sine, cosine;
-    sin_cos_shifted(z, &sine, &cosine);
+    double z_low, s, c;
+    const double z = exact_airy_phase(-x, &z_low), t = airy_phase(4) / z, u = 2 * t * t - 1;
+    sin_cos_shifted(z, &s, &c);
+    const double sine = s + z_low * c, cosine = c - z_low * s;
     const double value = chebyshev_series(AIRY_P, u) * cosine + chebyshev_series(AIRY_Q, u) / z * sine;
     return value / (sqrt(PI) * sqrt(sqrt(-x)));
 }

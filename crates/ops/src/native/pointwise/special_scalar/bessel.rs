@@ -39,6 +39,11 @@ fn sin_cos_shifted(x: f64) -> (f64, f64) {
 /// The first kind, of order 0.
 pub(super) fn j0(x: f64) -> f64 {
     let x = x.abs();
+    if x < 1.0 / 128.0 {
+        // The series, whose next term is below half a unit in the last place: no result exceeds 1.
+        let t = x * x / 4.0;
+        return 1.0 - t * (1.0 - t / 4.0 * (1.0 - t / 9.0));
+    }
     if x <= 8.0 {
         return near::<8>(&c::J0_NEAR, x);
     }
@@ -141,6 +146,19 @@ fn phase(x: f64) -> f64 {
     2.0 / 3.0 * x * x.sqrt()
 }
 
+/// The phase as the sum of two numbers, for `x` so large that the rounding of the first one turns sine and cosine.
+fn exact_phase(x: f64) -> (f64, f64) {
+    /// `2 / 3` less the number that stands for it.
+    const TWO_THIRDS_LOW: f64 = 3.700743415417188e-17;
+    let root = x.sqrt();
+    let root_low = (-root).mul_add(root, x) / (2.0 * root);
+    let product = x * root;
+    let product_low = x.mul_add(root, -product) + x * root_low;
+    let z = 2.0 / 3.0 * product;
+    let z_low = (2.0f64 / 3.0).mul_add(product, -z) + 2.0 / 3.0 * product_low + TWO_THIRDS_LOW * product;
+    (z, z_low)
+}
+
 /// The Airy function.
 pub(super) fn airy(x: f64) -> f64 {
     match x {
@@ -152,10 +170,11 @@ pub(super) fn airy(x: f64) -> f64 {
         }
         x if x >= -4.0 => chebyshev(&c::AIRY_MIDDLE, (x + 1.0) / 3.0),
         x => {
-            let z = phase(-x);
+            let (z, z_low) = exact_phase(-x);
             let t = phase(4.0) / z;
             let u = 2.0 * t * t - 1.0;
             let (sin, cos) = sin_cos_shifted(z);
+            let (sin, cos) = (sin + z_low * cos, cos - z_low * sin);
             // Sine and cosine of `z + pi / 4` are the cosine and the negative sine of `z - pi / 4`.
             let value = chebyshev(&c::AIRY_P, u) * cos + chebyshev(&c::AIRY_Q, u) / z * sin;
             value / (PI.sqrt() * (-x).sqrt().sqrt())
