@@ -10,7 +10,7 @@ use flambeau_core::{
     Access, DeviceType, Result, Scalar, ScalarType, Storage, StridedView, bail, ensure, error,
 };
 use flambeau_ops::Tensor;
-use flambeau_ops::loops::device::{DeviceLoops, LoopsOf};
+use flambeau_ops::loops::device::{DeviceLoops, LoopsOf, loops_of};
 use flambeau_ops::tensor_iterator::{Operand, TensorIterator};
 use flambeau_ops::vectorized::traced::{Tape, TracedType};
 use smallvec::SmallVec;
@@ -123,7 +123,9 @@ fn call(
     );
     let inputs = iter.operands().len().saturating_sub(1);
     let formula = Tape::of(Some(function), &vec![TracedType::Element; inputs], numbers);
-    run(iter, &of_formula(&formula, computing, dtype)).map_err(|error| error.in_operator(iter.name()))
+    // The loops of the operands' device, as for other formulas: where they are recorded, so is this one.
+    let loops = loops_of(iter).unwrap_or(&Loops);
+    loops.pointwise(iter, &formula, computing, dtype).map_err(|error| error.in_operator(iter.name()))
 }
 
 /// The program of a formula over an iterator; `None` for types that programs do not have.

@@ -78,6 +78,11 @@ fn loops_for(iter: &TensorIterator<'_>, refused: &Error) -> Option<&'static dyn 
     if refused.kind() != ErrorKind::Device {
         return None;
     }
+    loops_of(iter)
+}
+
+/// The loops that are registered for the device of an iterator's operands.
+pub fn loops_of(iter: &TensorIterator<'_>) -> Option<&'static dyn DeviceLoops> {
     let device_type = iter.device()?.device_type();
     let mut all = inventory::iter::<LoopsOf>.into_iter();
     all.find(|loops| loops.device_type == device_type).map(|loops| loops.loops)
