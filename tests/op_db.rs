@@ -36,6 +36,7 @@ mod pooling;
 mod quantile_mode;
 mod random;
 mod random_counts;
+mod recurrent;
 mod reduce;
 mod resample_pad;
 mod softmax;
@@ -64,6 +65,7 @@ pub fn rows() -> Vec<Row> {
         polynomial::rows,
         activation::rows,
         piecewise_activation::rows,
+        recurrent::rows,
         reduce::rows,
         hash_tensor::rows,
         min_max::rows,

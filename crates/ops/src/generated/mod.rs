@@ -91,6 +91,7 @@ mod qr;
 mod quantile;
 mod rand_randn;
 mod randperm;
+mod recurrent;
 mod repeat;
 mod searchsorted;
 mod segment_softmax;
@@ -207,6 +208,7 @@ pub use qr::*;
 pub use quantile::*;
 pub use rand_randn::*;
 pub use randperm::*;
+pub use recurrent::*;
 pub use repeat::*;
 pub use searchsorted::*;
 pub use segment_softmax::*;
@@ -1288,6 +1290,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &RANDPERM_OUT,
     &RANDPERM_GENERATOR,
     &RANDPERM_GENERATOR_OUT,
+    &LSTM_INPUT,
+    &LSTM_DATA,
+    &GRU_INPUT,
+    &GRU_DATA,
+    &RNN_TANH_INPUT,
+    &RNN_TANH_DATA,
+    &RNN_RELU_INPUT,
+    &RNN_RELU_DATA,
+    &LSTM_CELL,
+    &GRU_CELL,
+    &RNN_TANH_CELL,
+    &RNN_RELU_CELL,
     &REPEAT,
     &REPEAT_OUT,
     &TILE,

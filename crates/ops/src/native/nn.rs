@@ -12,4 +12,5 @@ pub mod normalization;
 pub mod padding;
 pub mod pixel_shuffle;
 pub mod pooling;
+pub mod recurrent;
 pub mod upsample;

@@ -87,6 +87,7 @@ mod qr;
 mod quantile;
 mod rand_randn;
 mod randperm;
+mod recurrent;
 mod repeat;
 mod searchsorted;
 mod segment_softmax;
@@ -207,6 +208,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     quantile::BINDINGS,
     rand_randn::BINDINGS,
     randperm::BINDINGS,
+    recurrent::BINDINGS,
     repeat::BINDINGS,
     searchsorted::BINDINGS,
     segment_softmax::BINDINGS,

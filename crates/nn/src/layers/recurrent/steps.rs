@@ -1,7 +1,8 @@
 //! What one step of each kind of recurrent network computes.
 
 use super::each;
-use flambeau_core::{Result, bail};
+use flambeau_core::Result;
+use flambeau_ops::native::nn::recurrent;
 use flambeau_ops::{Tensor, ops};
 
 /// A step of a recurrent network that leaves so many states; the first is its output.
@@ -63,10 +64,7 @@ impl Step<2> for LstmStep {
         weight: &Tensor,
         bias: Option<&Tensor>,
     ) -> Result<[Tensor; 2]> {
-        let [input, forget, new, output] = gates(&(x + ops::linear(h, weight, bias)?)?)?;
-        let kept = (ops::sigmoid(&forget)? * memory)?;
-        let memory = (kept + ops::sigmoid(&input)? * ops::tanh(&new)?)?;
-        Ok([(ops::sigmoid(&output)? * ops::tanh(&memory)?)?, memory])
+        recurrent::lstm_gates(&(x + ops::linear(h, weight, bias)?)?, memory)
     }
 }
 
@@ -79,23 +77,7 @@ impl Step<1> for GruStep {
     const GATES: i64 = 3;
 
     fn step(x: &Tensor, [h]: &[Tensor; 1], weight: &Tensor, bias: Option<&Tensor>) -> Result<[Tensor; 1]> {
-        let [reset_x, keep_x, new_x] = gates(x)?;
-        let [reset_h, keep_h, new_h] = gates(&ops::linear(h, weight, bias)?)?;
-        let keep = ops::sigmoid(&(keep_x + keep_h)?)?;
-        let reset = ops::sigmoid(&(reset_x + reset_h)?)?;
-        let new = ops::tanh(&(new_x + reset * new_h)?)?;
-        Ok([(&new + keep * (h - &new)?)?])
-    }
-}
-
-/// The parts of a product that belong to one gate each.
-fn gates<const N: usize>(product: &Tensor) -> Result<[Tensor; N]> {
-    match ops::chunk(product, N as i64, -1)?.try_into() {
-        Ok(gates) => Ok(gates),
-        Err(parts) => {
-            let parts: Vec<Tensor> = parts;
-            bail!(Internal, "expected {N} gates but got {}", parts.len())
-        }
+        Ok([recurrent::gru_gates(x, &ops::linear(h, weight, bias)?, h)?])
     }
 }
 

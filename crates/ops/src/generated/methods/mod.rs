@@ -79,6 +79,7 @@ mod qr;
 mod quantile;
 mod rand_randn;
 mod randperm;
+mod recurrent;
 mod repeat;
 mod searchsorted;
 mod softmax;

@@ -20,36 +20,12 @@ if TYPE_CHECKING:
     State = tuple[Tensor, ...]
 
 
-def _tanh_step(x: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    return ((x + F.linear(state[0], weight, bias)).tanh(),)
-
-
-def _relu_step(x: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    return ((x + F.linear(state[0], weight, bias)).relu(),)
-
-
-def _lstm_step(x: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    """Hochreiter and Schmidhuber, 1997, with the forget gate of Gers et al., 2000."""
-    take, keep, new, show = (x + F.linear(state[0], weight, bias)).chunk(4, -1)
-    memory = keep.sigmoid() * state[1] + take.sigmoid() * new.tanh()
-    return show.sigmoid() * memory.tanh(), memory
-
-
-def _gru_step(x: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    """Cho et al., 2014, with the reset after the product, as PyTorch and cuDNN have it."""
-    reset_x, keep_x, new_x = x.chunk(3, -1)
-    reset_h, keep_h, new_h = F.linear(state[0], weight, bias).chunk(3, -1)
-    keep = (keep_x + keep_h).sigmoid()
-    new = (new_x + (reset_x + reset_h).sigmoid() * new_h).tanh()
-    return (new + keep * (state[0] - new),)
-
-
-# For each kind: how many gates it has, how many tensors a step leaves, and the step.
-KINDS = {
-    "tanh": (1, 1, _tanh_step),
-    "relu": (1, 1, _relu_step),
-    "lstm": (4, 2, _lstm_step),
-    "gru": (3, 1, _gru_step),
+# For each kind: how many gates it has, how many tensors a step leaves, and the operators of sequences and of a step.
+KINDS: dict[str, tuple[int, int, Any, Any]] = {
+    "tanh": (1, 1, flambeau.rnn_tanh, flambeau.rnn_tanh_cell),
+    "relu": (1, 1, flambeau.rnn_relu, flambeau.rnn_relu_cell),
+    "lstm": (4, 2, flambeau.lstm, flambeau.lstm_cell),
+    "gru": (3, 1, flambeau.gru, flambeau.gru_cell),
 }
 
 
@@ -82,7 +58,7 @@ class RNNBase(Module):
         self.batch_first, self.dropout, self.bidirectional = batch_first, float(dropout), bidirectional
         self.proj_size = proj_size
         self.mode = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}.get(kind, kind.upper())
-        self._gates, self._states, self._step = KINDS[kind]
+        self._gates, self._states, self._operator, _ = KINDS[kind]
         self._suffixes = [
             f"_l{layer}{direction}" for layer in range(num_layers) for direction in (("", "_reverse") if bidirectional else ("",))
         ]
@@ -156,66 +132,23 @@ class RNNBase(Module):
         if hx is not None and order is not None:
             hx = tuple(part.index_select(1, order) for part in hx) if self._states > 1 else hx.index_select(1, order)
         begin = self._begin(data.new_empty(0, sizes[0], 0), hx, True)
-        outputs, last = self._run(data, begin, sizes)
+        outputs, last = self._run(data, begin, batch_sizes)
         if inverse is not None:
             last = tuple(part.index_select(1, inverse) for part in last)
         return type(input)(outputs, batch_sizes, order, inverse), (last if self._states > 1 else last[0])
 
-    def _run(self, x: Tensor, begin: State, sizes: list[int] | None = None) -> tuple[Tensor, State]:
-        directions = 2 if self.bidirectional else 1
-        ends: list[State] = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for index in range(layer * directions, (layer + 1) * directions):
-                state, suffix = tuple(part[index] for part in begin), self._suffixes[index]
-                made, end = self._run_direction(x, state, suffix) if sizes is None else self._run_steps(x, state, suffix, sizes)
-                outputs.append(made)
-                ends.append(end)
-            x = outputs[0] if directions == 1 else flambeau.cat(outputs, -1)
-            if self.dropout > 0 and layer < self.num_layers - 1:
-                x = F.dropout(x, self.dropout, self.training)
-        return x, tuple(flambeau.stack(list(parts)) for parts in zip(*ends))
-
-    def _run_direction(self, x: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
-        """All steps of one layer in one direction. What depends on the inputs alone is one product for all."""
-        own: Any = self._parameters.get
-        weight, bias, narrow = own("weight_hh" + suffix), own("bias_hh" + suffix), own("weight_hr" + suffix)
-        backwards = suffix.endswith("_reverse")
-        steps = F.linear(x, own("weight_ih" + suffix), own("bias_ih" + suffix)).unbind(0)
-        made = []
-        for step in reversed(steps) if backwards else steps:
-            state = self._step(step, state, weight, bias)
-            if narrow is not None:
-                state = (F.linear(state[0], narrow), *state[1:])
-            made.append(state[0])
-        return flambeau.stack(made[::-1] if backwards else made), state
-
-    def _run_steps(self, x: Tensor, state: State, suffix: str, sizes: list[int]) -> tuple[Tensor, State]:
-        """The same for packed sequences: a step has as many rows as sequences are that long.
-
-        Forwards, the rows of sequences that end are set aside. Backwards, each sequence begins with its own last step.
-        """
-        own: Any = self._parameters.get
-        weight, bias, narrow = own("weight_hh" + suffix), own("bias_hh" + suffix), own("weight_hr" + suffix)
-        steps = list(F.linear(x, own("weight_ih" + suffix), own("bias_ih" + suffix)).split(sizes))
-        backwards = suffix.endswith("_reverse")
-        first, rows, made = state, sizes[-1] if backwards else sizes[0], []
-        state = tuple(part[:rows] for part in first)
-        ended: list[State] = []
-        for step in reversed(steps) if backwards else steps:
-            count = step.shape[0]
-            if count < rows:
-                ended.append(tuple(part[count:] for part in state))
-                state = tuple(part[:count] for part in state)
-            elif count > rows:
-                state = tuple(flambeau.cat([part, begin[rows:count]]) for part, begin in zip(state, first))
-            rows = count
-            state = self._step(step, state, weight, bias)
-            if narrow is not None:
-                state = (F.linear(state[0], narrow), *state[1:])
-            made.append(state[0])
-        last = tuple(flambeau.cat(parts) for parts in zip(state, *reversed(ended)))
-        return flambeau.cat(made[::-1] if backwards else made), last
+    def _run(self, x: Tensor, begin: State, batch_sizes: Tensor | None = None) -> tuple[Tensor, State]:
+        """The outputs of all steps, `[length, batch, size]` or those of packed sequences, and the states after the last step."""
+        biases, projection = (("bias_ih", "bias_hh") if self.bias else ()), (("weight_hr",) if self.proj_size else ())
+        names = ("weight_ih", "weight_hh", *biases, *projection)
+        params = [self._parameters[name + suffix] for suffix in self._suffixes for name in names]
+        options = (params, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        states = list(begin) if self._states > 1 else begin[0]
+        if batch_sizes is None:
+            outputs, *last = self._operator(x, states, *options, False)
+        else:
+            outputs, *last = self._operator(x, batch_sizes, states, *options)
+        return outputs, tuple(last)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import flambeau
-from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.modules.rnn import KINDS, kind_of
@@ -22,7 +21,7 @@ class RNNCellBase(Module):
     def __init__(self, kind: str, input_size: int, hidden_size: int, bias: bool, where: dict[str, Any]) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        gates, self._states, self._step = KINDS[kind]
+        gates, self._states, _, self._operator = KINDS[kind]
         rows = gates * hidden_size
         for name, shape in (("weight_ih", (rows, input_size)), ("weight_hh", (rows, hidden_size))):
             self.register_parameter(name, Parameter(flambeau.empty(shape, **where)))
@@ -42,12 +41,9 @@ class RNNCellBase(Module):
             raise ValueError(f"{type(self).__name__}: Expected input to be 1D or 2D, got {input.ndim}D instead")
         if hx is None:
             zero = flambeau.zeros([*input.shape[:-1], self.hidden_size], dtype=input.dtype)
-            state = (zero,) * self._states
-        else:
-            state = tuple(hx) if self._states > 1 else (hx,)
-        x = F.linear(input, self.weight_ih, self.bias_ih)
-        made = self._step(x, state, self.weight_hh, self.bias_hh)
-        return made if self._states > 1 else made[0]
+            hx = [zero] * self._states if self._states > 1 else zero
+        states = list(hx) if self._states > 1 else hx
+        return self._operator(input, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")

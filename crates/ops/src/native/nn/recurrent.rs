@@ -1,0 +1,438 @@
+//! Recurrent networks: `rnn_tanh`, `rnn_relu`, `gru` and `lstm` through padded and packed sequences, and their single steps.
+//!
+//! A step sees its input and the states that the step before has left. What depends on inputs alone is one product for all steps.
+
+use crate::{Tensor, ops};
+use flambeau_core::{Result, bail, ensure};
+use smallvec::{SmallVec, smallvec};
+
+/// What a step leaves: what it shows, and for `lstm` what it remembers.
+type States = SmallVec<[Tensor; 2]>;
+
+/// The states after a step of long short-term memory: what it shows and what it remembers. Hochreiter and Schmidhuber, 1997, with the forget
+/// gate of Gers et al., 2000. `gates` are the sums before the nonlinearities, `[.., 4 hidden]`.
+///
+/// # Errors
+/// `Shape` for sizes that do not fit.
+pub fn lstm_gates(gates: &Tensor, memory: &Tensor) -> Result<[Tensor; 2]> {
+    let [input, forget, new, output] = parts(gates)?;
+    let kept = (ops::sigmoid(&forget)? * memory)?;
+    let memory = (kept + ops::sigmoid(&input)? * ops::tanh(&new)?)?;
+    Ok([(ops::sigmoid(&output)? * ops::tanh(&memory)?)?, memory])
+}
+
+/// The state after a step of a gated recurrent unit: Cho et al., 2014, with the reset after the product, as PyTorch and cuDNN have it.
+/// `of_input` and `of_state` are the products with their biases, `[.., 3 hidden]`.
+///
+/// # Errors
+/// `Shape` for sizes that do not fit.
+pub fn gru_gates(of_input: &Tensor, of_state: &Tensor, state: &Tensor) -> Result<Tensor> {
+    let [reset_x, keep_x, new_x] = parts(of_input)?;
+    let [reset_h, keep_h, new_h] = parts(of_state)?;
+    let keep = ops::sigmoid(&(keep_x + keep_h)?)?;
+    let reset = ops::sigmoid(&(reset_x + reset_h)?)?;
+    let new = ops::tanh(&(new_x + reset * new_h)?)?;
+    &new + keep * (state - &new)?
+}
+
+/// The parts of a product that belong to one gate each.
+fn parts<const N: usize>(product: &Tensor) -> Result<[Tensor; N]> {
+    match ops::chunk(product, N as i64, -1)?.try_into() {
+        Ok(gates) => Ok(gates),
+        Err(gates) => {
+            let gates: Vec<Tensor> = gates;
+            bail!(Internal, "expected {N} gates but got {}", gates.len())
+        }
+    }
+}
+
+/// A kind of network.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Tanh,
+    Relu,
+    Gru,
+    Lstm,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Tanh => "rnn_tanh",
+            Kind::Relu => "rnn_relu",
+            Kind::Gru => "gru",
+            Kind::Lstm => "lstm",
+        }
+    }
+
+    /// How many tensors a step leaves.
+    fn states(self) -> usize {
+        if self == Kind::Lstm { 2 } else { 1 }
+    }
+
+    /// The states after a step. The biases of both products are in `of_input` already, except for `gru`.
+    fn step(self, of_input: &Tensor, states: &[Tensor], weights: &Weights<'_>) -> Result<States> {
+        let shown = &states[0];
+        if self == Kind::Gru {
+            let of_state = ops::linear(shown, weights.hidden, weights.hidden_bias)?;
+            return Ok(smallvec![gru_gates(of_input, &of_state, shown)?]);
+        }
+        let sum = (of_input + ops::linear(shown, weights.hidden, None)?)?;
+        let mut made: States = match self {
+            Kind::Tanh => smallvec![ops::tanh(&sum)?],
+            Kind::Relu => smallvec![ops::relu(&sum)?],
+            _ => lstm_gates(&sum, &states[1])?.into_iter().collect(),
+        };
+        if let Some(weight) = weights.projection {
+            made[0] = ops::linear(&made[0], weight, None)?;
+        }
+        Ok(made)
+    }
+}
+
+/// The parameters of one layer in one direction.
+struct Weights<'a> {
+    input: &'a Tensor,
+    hidden: &'a Tensor,
+    input_bias: Option<&'a Tensor>,
+    hidden_bias: Option<&'a Tensor>,
+    /// Of what is shown, for `lstm`: Sak et al., 2014.
+    projection: Option<&'a Tensor>,
+}
+
+impl<'a> Weights<'a> {
+    /// In PyTorch's order: weights of input and state, their biases, a projection.
+    fn of(params: &'a [Tensor], has_biases: bool) -> Self {
+        let after = if has_biases { 4 } else { 2 };
+        let bias = |nr: usize| params.get(nr).filter(|_| has_biases);
+        Weights {
+            input: &params[0],
+            hidden: &params[1],
+            input_bias: bias(2),
+            hidden_bias: bias(3),
+            projection: params.get(after),
+        }
+    }
+
+    /// The products of all inputs, with the biases that are added to them.
+    fn of_inputs(&self, kind: Kind, x: &Tensor) -> Result<Tensor> {
+        match (self.input_bias, self.hidden_bias) {
+            (Some(a), Some(b)) if kind != Kind::Gru => ops::linear(x, self.input, Some(&(a + b)?)),
+            (bias, _) => ops::linear(x, self.input, bias),
+        }
+    }
+}
+
+/// A network of several layers, in one direction or both.
+struct Network<'a> {
+    kind: Kind,
+    /// For each layer and direction.
+    passes: Vec<Weights<'a>>,
+    directions: usize,
+    dropout: f64,
+    train: bool,
+}
+
+impl<'a> Network<'a> {
+    fn new(
+        kind: Kind,
+        params: &'a [Tensor],
+        has_biases: bool,
+        num_layers: i64,
+        (dropout, train, bidirectional): (f64, bool, bool),
+    ) -> Result<Self> {
+        let name = kind.name();
+        let directions = if bidirectional { 2 } else { 1 };
+        let passes = usize::try_from(num_layers).unwrap_or_default().saturating_mul(directions);
+        let least = if has_biases { 4 } else { 2 };
+        let each = params.len().checked_div(passes).unwrap_or_default();
+        let has_projection = kind == Kind::Lstm && each == least + 1;
+        ensure!(
+            passes > 0 && passes.checked_mul(each) == Some(params.len()) && (each == least || has_projection),
+            InvalidArgument(name, "params"),
+            "expected {least} parameters for each of {num_layers} layers and {directions} directions but got {}",
+            params.len()
+        );
+        let passes = params.chunks(each).map(|params| Weights::of(params, has_biases)).collect();
+        Ok(Network { kind, passes, directions, dropout, train })
+    }
+
+    /// Refuses states of other sizes than `[layers and directions, batch, size]`.
+    fn check(&self, states: &[Tensor], batch: i64) -> Result<()> {
+        let (name, count) = (self.kind.name(), self.kind.states());
+        ensure!(
+            states.len() == count,
+            InvalidArgument(name, "hx"),
+            "expected {count} states but got {}",
+            states.len()
+        );
+        let passes = self.passes.len() as i64;
+        for state in states {
+            ensure!(
+                state.dim() == 3 && state.sizes()[..2] == [passes, batch],
+                Shape(name, "hx"),
+                "expected hidden states of sizes [{passes}, {batch}, size] but got {:?}",
+                state.sizes()
+            );
+        }
+        Ok(())
+    }
+
+    /// The outputs of all steps, and the states after the last one: `x` is `[length, batch, size]`, or of packed sequences `[all, size]`.
+    fn run(&self, x: &Tensor, begin: &[Tensor], batch_sizes: Option<&[i64]>) -> Result<(Tensor, States)> {
+        let mut x = x.clone();
+        let mut ends: SmallVec<[Vec<Tensor>; 2]> = begin.iter().map(|_| Vec::new()).collect();
+        for (layer, passes) in self.passes.chunks(self.directions).enumerate() {
+            if layer > 0 && self.dropout > 0.0 {
+                x = ops::dropout(&x, self.dropout, self.train)?;
+            }
+            let mut outputs: SmallVec<[Tensor; 2]> = SmallVec::new();
+            for (direction, weights) in passes.iter().enumerate() {
+                let index = (layer * self.directions + direction) as i64;
+                let states = begin.iter().map(|state| state.select(0, index)).collect::<Result<States>>()?;
+                let pass = Pass { kind: self.kind, weights, backwards: direction == 1 };
+                let (output, end) = match batch_sizes {
+                    None => pass.padded(&x, states)?,
+                    Some(sizes) => pass.packed(&x, states, sizes)?,
+                };
+                outputs.push(output);
+                ends.iter_mut().zip(end).for_each(|(ends, end)| ends.push(end));
+            }
+            x = if let [only] = &outputs[..] { only.clone() } else { ops::cat(&outputs, -1)? };
+        }
+        let ends = ends.iter().map(|ends| ops::stack(ends, 0)).collect::<Result<States>>()?;
+        Ok((x, ends))
+    }
+}
+
+/// One layer in one direction.
+struct Pass<'a> {
+    kind: Kind,
+    weights: &'a Weights<'a>,
+    backwards: bool,
+}
+
+impl Pass<'_> {
+    fn padded(&self, x: &Tensor, mut states: States) -> Result<(Tensor, States)> {
+        let mut steps = ops::unbind_int(&self.weights.of_inputs(self.kind, x)?, 0)?;
+        self.reverse_if_backwards(&mut steps);
+        let mut outputs = Vec::with_capacity(steps.len());
+        for step in &steps {
+            states = self.kind.step(step, &states, self.weights)?;
+            outputs.push(states[0].clone());
+        }
+        self.reverse_if_backwards(&mut outputs);
+        Ok((ops::stack(&outputs, 0)?, states))
+    }
+
+    /// A step has as many rows as sequences are that long. Forwards, the rows of sequences that end are set aside. Backwards, each sequence
+    /// begins with its own last step.
+    fn packed(&self, x: &Tensor, begin: States, batch_sizes: &[i64]) -> Result<(Tensor, States)> {
+        let products = self.weights.of_inputs(self.kind, x)?;
+        let mut steps = ops::split_with_sizes(&products, batch_sizes, 0)?;
+        self.reverse_if_backwards(&mut steps);
+        let mut rows = steps.first().map_or(Ok(0), |step| step.size(0))?;
+        let mut states = each(&begin, |state| rows_of(state, 0, rows))?;
+        let (mut outputs, mut ended): (Vec<Tensor>, Vec<States>) = (Vec::new(), Vec::new());
+        for step in &steps {
+            let count = step.size(0)?;
+            if count < rows {
+                ended.push(each(&states, |state| rows_of(state, count, rows))?);
+                states = each(&states, |state| rows_of(state, 0, count))?;
+            } else if count > rows {
+                let joined = |(state, begin): (&Tensor, &Tensor)| {
+                    ops::cat(&[state.clone(), rows_of(begin, rows, count)?], 0)
+                };
+                states = states.iter().zip(&begin).map(joined).collect::<Result<States>>()?;
+            }
+            rows = count;
+            states = self.kind.step(step, &states, self.weights)?;
+            outputs.push(states[0].clone());
+        }
+        self.reverse_if_backwards(&mut outputs);
+        ended.reverse();
+        let last = |nr: usize| {
+            let parts: Vec<Tensor> =
+                std::iter::once(&states).chain(&ended).map(|of| of[nr].clone()).collect();
+            ops::cat(&parts, 0)
+        };
+        Ok((ops::cat(&outputs, 0)?, (0..states.len()).map(last).collect::<Result<States>>()?))
+    }
+
+    fn reverse_if_backwards<T>(&self, items: &mut [T]) {
+        if self.backwards {
+            items.reverse();
+        }
+    }
+}
+
+fn each(states: &[Tensor], f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<States> {
+    states.iter().map(f).collect()
+}
+
+fn rows_of(tensor: &Tensor, start: i64, end: i64) -> Result<Tensor> {
+    ops::slice_tensor(tensor, 0, Some(start), Some(end), 1)
+}
+
+/// A padded batch through a network.
+fn padded(
+    network: &Network<'_>,
+    input: &Tensor,
+    hx: &[Tensor],
+    batch_first: bool,
+) -> Result<(Tensor, States)> {
+    let name = network.kind.name();
+    ensure!(
+        input.dim() == 3,
+        Shape(name, "input"),
+        "expected an input of 3 dimensions but got one of sizes {:?}",
+        input.sizes()
+    );
+    let x = if batch_first { ops::transpose_int(input, 0, 1)? } else { input.clone() };
+    ensure!(x.size(0)? > 0, Shape(name, "input"), "Expected sequence length to be larger than 0 in RNN");
+    network.check(hx, x.size(1)?)?;
+    let (output, states) = network.run(&x, hx, None)?;
+    Ok((if batch_first { ops::transpose_int(&output, 0, 1)? } else { output }, states))
+}
+
+/// Packed sequences through a network.
+fn packed(
+    network: &Network<'_>,
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &[Tensor],
+) -> Result<(Tensor, States)> {
+    let name = network.kind.name();
+    let sizes = batch_sizes.to_vec::<i64>().map_err(|e| e.in_operator(name))?;
+    let fits = sizes.windows(2).all(|pair| pair[0] >= pair[1]) && sizes.last().is_some_and(|size| *size > 0);
+    let total: i64 = sizes.iter().fold(0, |sum, size| sum.saturating_add(*size));
+    ensure!(
+        batch_sizes.dim() == 1 && fits && data.dim() == 2 && data.size(0)? == total,
+        InvalidArgument(name, "batch_sizes"),
+        "expected sizes that fall, above 0, of all rows of data of sizes {:?}, but got {sizes:?}",
+        data.sizes()
+    );
+    network.check(hx, sizes[0])?;
+    network.run(data, hx, Some(&sizes))
+}
+
+/// The one state of a network that has one.
+fn only(name: &str, (output, mut states): (Tensor, States)) -> Result<(Tensor, Tensor)> {
+    match states.pop() {
+        Some(state) => Ok((output, state)),
+        None => bail!(Internal(name), "there is no state"),
+    }
+}
+
+macro_rules! networks {
+    ($($kind:ident $input:ident $data:ident $cell:ident $cell_name:literal;)*) => {$(
+        /// The outputs of all steps, and the states after the last one of each layer and direction.
+        #[expect(clippy::too_many_arguments, reason = "the schema's")]
+        pub fn $input(
+            input: &Tensor, hx: &Tensor, params: &[Tensor], has_biases: bool, num_layers: i64, dropout: f64,
+            train: bool, bidirectional: bool, batch_first: bool,
+        ) -> Result<(Tensor, Tensor)> {
+            let options = (dropout, train, bidirectional);
+            let network = Network::new(Kind::$kind, params, has_biases, num_layers, options)?;
+            only(Kind::$kind.name(), padded(&network, input, std::slice::from_ref(hx), batch_first)?)
+        }
+
+        /// The same of packed sequences.
+        #[expect(clippy::too_many_arguments, reason = "the schema's")]
+        pub fn $data(
+            data: &Tensor, batch_sizes: &Tensor, hx: &Tensor, params: &[Tensor], has_biases: bool, num_layers: i64,
+            dropout: f64, train: bool, bidirectional: bool,
+        ) -> Result<(Tensor, Tensor)> {
+            let options = (dropout, train, bidirectional);
+            let network = Network::new(Kind::$kind, params, has_biases, num_layers, options)?;
+            only(Kind::$kind.name(), packed(&network, data, batch_sizes, std::slice::from_ref(hx))?)
+        }
+
+        /// The state after a step from `[batch, size]` or `[size]`.
+        pub fn $cell(
+            input: &Tensor, hx: &Tensor, w_ih: &Tensor, w_hh: &Tensor, b_ih: Option<&Tensor>, b_hh: Option<&Tensor>,
+        ) -> Result<Tensor> {
+            let states = cell(Kind::$kind, input, std::slice::from_ref(hx), [w_ih, w_hh], [b_ih, b_hh])?;
+            only($cell_name, (input.clone(), states)).map(|(_, state)| state)
+        }
+    )*};
+}
+
+networks! {
+    Tanh rnn_tanh_input rnn_tanh_data rnn_tanh_cell "rnn_tanh_cell";
+    Relu rnn_relu_input rnn_relu_data rnn_relu_cell "rnn_relu_cell";
+    Gru gru_input gru_data gru_cell "gru_cell";
+}
+
+/// One step.
+fn cell(
+    kind: Kind,
+    input: &Tensor,
+    hx: &[Tensor],
+    [w_ih, w_hh]: [&Tensor; 2],
+    [b_ih, b_hh]: [Option<&Tensor>; 2],
+) -> Result<States> {
+    let count = kind.states();
+    ensure!(
+        hx.len() == count,
+        InvalidArgument(kind.name(), "hx"),
+        "expected {count} states but got {}",
+        hx.len()
+    );
+    let weights =
+        Weights { input: w_ih, hidden: w_hh, input_bias: b_ih, hidden_bias: b_hh, projection: None };
+    let of_input = match (kind, b_ih, b_hh) {
+        (Kind::Gru, ..) | (_, Some(_), Some(_)) => weights.of_inputs(kind, input)?,
+        (_, a, b) => ops::linear(input, w_ih, a.or(b))?,
+    };
+    kind.step(&of_input, hx, &weights)
+}
+
+/// As [`gru_input`], of long short-term memory: what it shows and what it remembers.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn lstm_input(
+    input: &Tensor,
+    hx: &[Tensor],
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let network = Network::new(Kind::Lstm, params, has_biases, num_layers, (dropout, train, bidirectional))?;
+    let (output, states) = padded(&network, input, hx, batch_first)?;
+    Ok((output, states[0].clone(), states[1].clone()))
+}
+
+/// As [`gru_data`], of long short-term memory.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn lstm_data(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &[Tensor],
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let network = Network::new(Kind::Lstm, params, has_biases, num_layers, (dropout, train, bidirectional))?;
+    let (output, states) = packed(&network, data, batch_sizes, hx)?;
+    Ok((output, states[0].clone(), states[1].clone()))
+}
+
+/// The states after a step of long short-term memory.
+pub fn lstm_cell(
+    input: &Tensor,
+    hx: &[Tensor],
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    let states = cell(Kind::Lstm, input, hx, [w_ih, w_hh], [b_ih, b_hh])?;
+    Ok((states[0].clone(), states[1].clone()))
+}
