@@ -15,6 +15,21 @@ pub fn reduced_grad(grad: &Tensor, reduction: i64, a: &[i64], b: &[i64]) -> Resu
     ops::div_scalar(grad, Scalar::Int(count.max(1)))
 }
 
+/// The gradient of the input of a Kullback-Leibler divergence, which is broadcast with its target.
+pub fn kl_div_backward(
+    grad: &Tensor,
+    input: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    log_target: bool,
+) -> Result<Tensor> {
+    let each = reduced_grad(grad, reduction, input.sizes(), target.sizes())?;
+    let density = if log_target { ops::exp(target)? } else { target.clone() };
+    let sizes = shape::broadcast(input.sizes(), target.sizes())?;
+    let gradient = ops::neg(&ops::_chain(&each, &density)?)?;
+    if shape::same(gradient.sizes(), &sizes) { Ok(gradient) } else { gradient.expand(&sizes) }
+}
+
 /// The same for any number of arguments, times the derivative `slope` with respect to one of them.
 fn reduced(grad: &Tensor, reduction: i64, of: &[Option<&Tensor>], slope: &Tensor) -> Result<Tensor> {
     let mut sizes = DimVec::new();

@@ -5,7 +5,7 @@
 use crate::record::{MaybeSaved, node, out_variant, recorded};
 use crate::{SavedVariable, formulas, record};
 use flambeau_core::{DimVec, Scalar};
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
 node! {
     MseLossBackward0 { reduction: i64, self_: SavedVariable, target: SavedVariable }
@@ -196,11 +196,10 @@ out_variant! { BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT(self_, target, weight, pos_w
 refused of_any [self_, target, weight, pos_weight, out] }
 
 node! {
-    KlDivBackward0 { log_target: bool, reduction: i64, self_: MaybeSaved, self_sizes: DimVec, target: SavedVariable }
-    gradients(self, grads, grad = 0) [target];
-    self_ => ops::neg(&ops::_chain(&formulas::reduced_grad(grad, self.reduction, &self.self_sizes, target.sizes())?,
-        &if self.log_target { ops::exp(target)? } else { Tensor::clone(target) })?),
-    target [self_] => ops::_chain(&formulas::reduced_grad(grad, self.reduction, &self.self_sizes, target.sizes())?,
+    KlDivBackward0 { log_target: bool, reduction: i64, self_: SavedVariable, target: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, target];
+    self_ => formulas::kl_div_backward(grad, self_, target, self.reduction, self.log_target),
+    target => ops::_chain(&formulas::reduced_grad(grad, self.reduction, self_.sizes(), target.sizes())?,
         &if self.log_target { ops::mul_tensor(&ops::exp(target)?, &ops::add_scalar(&ops::sub_tensor(target, self_,
         Scalar::Int(1))?, Scalar::Int(1),
         Scalar::Int(1))?)? } else { ops::sub_tensor(&ops::add_scalar(&ops::log(target)?, Scalar::Int(1),
@@ -210,8 +209,8 @@ node! {
 recorded! {
     KL_DIV(self_, target, reduction, log_target) -> result, edges of [self_, target];
     set_history(&mut result),
-    KlDivBackward0 { log_target, reduction, self_: record::saved_input(edges[1].is_some(), self_, 0)?,
-        self_sizes: DimVec::from_slice(self_.sizes()), target: SavedVariable::input(target, 1)? }
+    KlDivBackward0 { log_target, reduction, self_: SavedVariable::input(self_, 0)?,
+        target: SavedVariable::input(target, 1)? }
 }
 
 out_variant! { KL_DIV_OUT(self_, target, reduction, log_target, out), refused of [self_, target, out] }

@@ -36,7 +36,10 @@ fn of_probabilities() {
             }
         }
         for log in [false, true] {
-            one("kl_div", |x| ops::kl_div(&x[0], &x[1], reduction, log), &free);
+            for target in [&[2, 3][..], &[3], &[]] {
+                let inputs = [free[0].clone(), fractions(target, 5)];
+                one("kl_div", |x| ops::kl_div(&x[0], &x[1], reduction, log), &inputs);
+            }
         }
     }
     one(

@@ -1,6 +1,6 @@
 //! Gather, scatter and embedding in sizes that are split among threads, against loops in the order of the indices.
 
-use crate::support::values;
+use crate::support::{cast, sample, values};
 use flambeau_core::{Complex, ErrorKind, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops, parallel};
 
@@ -292,4 +292,101 @@ fn adjacent_indices_are_as_others() -> Result<()> {
     }
     parallel::set_num_threads(1);
     Ok(())
+}
+
+#[test]
+fn slices_are_filled_with_numbers_that_the_type_holds() {
+    let index = Tensor::from([0i64]);
+    let fill = |dtype, value: &Tensor| {
+        ops::index_fill_int_tensor(
+            &ops::zeros(&[2], Some(dtype), None, None, None).unwrap(),
+            0,
+            &index,
+            value,
+        )
+    };
+    let number = |t: &Tensor| t.reshape(&[]).unwrap();
+    let (complex, large) =
+        (number(&Tensor::from([Complex::new(1.0f32, 0.0)])), number(&Tensor::from([u64::MAX])));
+    assert!(fill(ScalarType::F32, &complex).unwrap_err().message().contains("a real value"));
+    assert!(fill(ScalarType::I16, &large).unwrap_err().message().contains("without overflow"));
+    assert_eq!(values(&fill(ScalarType::F32, &number(&Tensor::from([2.5f64]))).unwrap()), [2.5, 0.0]);
+    assert!(fill(ScalarType::Complex64, &complex).is_ok());
+}
+
+#[test]
+fn sources_and_indices_have_the_required_dimensions_and_types() {
+    let index = Tensor::from([0i64]);
+    let (vector, number) = (Tensor::from([1.0f32]), Tensor::from([1.0f32]).reshape(&[]).unwrap());
+    for (to, source) in [(&vector, &number), (&number, &vector)] {
+        let error = ops::index_add(to, 0, &index, source, Scalar::Int(1)).unwrap_err();
+        assert!(error.message().contains("shape must match"), "{error}");
+    }
+    let mask = Tensor::from([true]);
+    for include in [false, true] {
+        assert!(ops::index_reduce(&mask, 0, &index, &mask, "prod", include).is_err());
+    }
+    assert!(ops::take_along_dim(&vector, &mask, Some(0)).unwrap_err().message().contains("int64 or int32"));
+    assert!(ops::take_along_dim(&vector, &mask, None).is_err());
+}
+
+#[test]
+fn runs_of_slices_come_with_what_is_requested() {
+    let x = Tensor::from([3.0f32, 3.0, 1.0]);
+    let (chosen, inverse, counts) = ops::unique_consecutive(&x, false, true, Some(0)).unwrap();
+    assert_eq!(
+        (values(&chosen), values(&inverse), values(&counts)),
+        (vec![3.0, 1.0], vec![], vec![2.0, 1.0])
+    );
+    let (_, inverse, counts) = ops::unique_consecutive(&x, true, false, Some(0)).unwrap();
+    assert_eq!((values(&inverse), values(&counts)), (vec![0.0, 0.0, 1.0], vec![]));
+    let number = x.select(0, 0).unwrap();
+    assert!(
+        ops::unique_consecutive(&number, false, false, Some(0))
+            .unwrap_err()
+            .message()
+            .contains("no dimensions")
+    );
+}
+
+#[test]
+fn windows_are_put_back_where_they_were() {
+    let windows = sample(&[3, 4], ScalarType::F64, 5);
+    let whole = values(&ops::unfold_backward(&windows, &[8], 0, 4, 2).unwrap());
+    let w = values(&windows);
+    assert_eq!(whole, [w[0], w[1], w[2] + w[4], w[3] + w[5], w[6] + w[8], w[7] + w[9], w[10], w[11]]);
+    for (sizes, size, step) in [(&[10][..], 4, 2), (&[8], 3, 2), (&[], 4, 1)] {
+        let error = ops::unfold_backward(&windows, sizes, 0, size, step).unwrap_err();
+        assert!(error.message().contains("expected windows"), "{error}");
+    }
+    let half = sample(&[99, 60], ScalarType::F16, 6);
+    let wide = ops::unfold_backward(&cast(&half, ScalarType::F32), &[158], 0, 60, 1).unwrap();
+    let sums = ops::unfold_backward(&half, &[158], 0, 60, 1).unwrap();
+    assert_eq!(values(&sums), values(&cast(&wide, ScalarType::F16)));
+}
+
+#[test]
+fn images_have_one_window_at_strides_beyond_their_size() {
+    let x = sample(&[2, 3, 5, 5], ScalarType::F32, 7);
+    let columns = |stride| ops::im2col(&x, &[2, 2], &[1, 1], &[0, 0], &[stride, 1]);
+    assert_eq!(values(&columns(1 << 40).unwrap()), values(&columns(4).unwrap()));
+    let wide = columns(i64::MAX).unwrap();
+    let image =
+        |stride| values(&ops::col2im(&wide, &[5, 5], &[2, 2], &[1, 1], &[0, 0], &[stride, 1]).unwrap());
+    assert_eq!(image(i64::MAX), image(4));
+    assert!(
+        ops::im2col(&x, &[2, 2], &[1, 1], &[1 << 31, 0], &[1, 1]).unwrap_err().message().contains("at most")
+    );
+    let none = x.narrow(3, 0, 0).unwrap();
+    assert!(
+        ops::im2col(&none, &[2, 2], &[1, 1], &[1, 2], &[1, 1]).unwrap_err().message().contains("non-zero")
+    );
+}
+
+#[test]
+fn dimensions_of_one_element_have_any_stride() {
+    let pairs = ops::as_strided(&sample(&[48], ScalarType::F32, 8), &[1, 4, 2], &[1, 2, 1], None).unwrap();
+    assert_eq!(ops::view_as_complex(&pairs).unwrap().sizes(), [1, 4]);
+    let odd = ops::as_strided(&sample(&[48], ScalarType::F32, 8), &[2, 4, 2], &[1, 2, 1], None).unwrap();
+    assert!(ops::view_as_complex(&odd).is_err());
 }

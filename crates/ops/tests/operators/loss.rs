@@ -307,3 +307,16 @@ fn the_weights_of_cross_entropy_are_one_for_each_class() {
     let error = loss(&Tensor::from([1.0f32])).unwrap_err();
     assert!(error.message().contains("all 3 classes"), "{error}");
 }
+
+#[test]
+fn a_delta_of_nan_limits_no_gradient() {
+    let [x, t] = [Tensor::from([3.0f32, -5.0]), Tensor::from([1.0f32, 1.0])];
+    let gradient = |delta| {
+        ops::huber_loss_backward(&Tensor::from([1.0f32, 1.0]), &x, &t, 0, delta)
+            .unwrap()
+            .to_vec::<f32>()
+            .unwrap()
+    };
+    assert_eq!(gradient(4.0), [2.0, -4.0]);
+    assert_eq!(gradient(f64::NAN), [2.0, -6.0]);
+}

@@ -359,3 +359,34 @@ fn block_diag_promotes_tensors_as_they_are() {
     let matrix = tensor(&[1.0, 1.0], &[1, 2], ScalarType::Complex64);
     assert_eq!(ops::block_diag(&[number, matrix]).unwrap().dtype(), ScalarType::Complex64);
 }
+
+#[test]
+fn tolerances_may_be_bool_and_reflectors_are_all_given() {
+    let a = Tensor::from([[2.0f32, 0.0], [0.0, 1.0]]);
+    let yes = Tensor::from([true]).reshape(&[]).unwrap();
+    let inverse = ops::linalg_pinv_atol_rtol_tensor(&a, Some(&yes), None, false).unwrap();
+    assert_eq!(inverse.to_vec::<f32>().unwrap(), [0.5, 0.0, 0.0, 0.0]);
+    let tau = Tensor::from([0.5f32]);
+    let error = ops::ormqr(&a, &tau, &a, true, false).unwrap_err();
+    assert!(error.message().contains("tau.shape[-1]"), "{error}");
+}
+
+#[test]
+fn matrix_norms_are_computed_in_types_that_hold_the_matrix() {
+    let a = Tensor::from([[1.0f64, 2.0], [3.0, 5.0]]);
+    for ord in ["nuc", "fro"] {
+        for dtype in [ScalarType::F32, ScalarType::Complex128] {
+            let error = ops::linalg_matrix_norm_str_ord(&a, ord, &[0, 1], false, Some(dtype)).unwrap_err();
+            assert!(error.message().contains("without narrowing"), "{ord} {dtype}: {error}");
+        }
+    }
+}
+
+#[test]
+fn attention_drops_a_part_of_its_weights() {
+    let x = Tensor::from([[1.0f32, 2.0], [3.0, 5.0]]);
+    for p in [-0.5, 1.5, f64::NAN] {
+        let error = ops::scaled_dot_product_attention(&x, &x, &x, None, p, false, None, false).unwrap_err();
+        assert!(error.message().contains("between 0 and 1"), "{error}");
+    }
+}

@@ -72,3 +72,12 @@ fn the_number_of_threads_changes_no_number() {
     let (one, two) = (run(1), run(2));
     assert_eq!(one, two);
 }
+
+#[test]
+fn normal_numbers_have_the_type_of_their_mean() {
+    let (mean, std) = (Tensor::from([1.0f32, 2.0]), Tensor::from([0i8, 0]));
+    assert_eq!(ops::normal_tensor_tensor(&mean, &std, None).unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0]);
+    assert!(ops::normal_tensor_tensor(&std, &mean, None).unwrap_err().message().contains("not implemented"));
+    let below = Tensor::from([0.0f32, -1.0]);
+    assert!(ops::normal_tensor_tensor(&mean, &below, None).unwrap_err().message().contains(">= 0.0"));
+}

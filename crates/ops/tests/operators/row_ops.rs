@@ -444,3 +444,17 @@ fn the_number_of_threads_changes_no_bit() {
     let one = run(1);
     assert!(run(2) == one && run(5) == one);
 }
+
+/// What equals the mean of its group is exactly the bias, however large the factor is.
+#[test]
+fn group_norm_of_equal_elements_is_the_bias() {
+    let x = Tensor::from([[-8.478_373_5f32, -8.478_373_5, 0.1, 0.1]]);
+    let norm = |weight: Option<&Tensor>, bias: Option<&Tensor>| {
+        values(&ops::group_norm(&x, 2, weight, bias, 1e-5, true).unwrap())
+    };
+    assert_eq!(norm(None, None), [0.0; 4]);
+    let (weight, bias) = (Tensor::from([3.0f32, 0.7, 1e6, -2.0]), Tensor::from([1.0f32, -2.0, 3.0, 4.0]));
+    assert_eq!(norm(Some(&weight), Some(&bias)), [1.0, -2.0, 3.0, 4.0]);
+    let none = ops::empty_memory_format(&[0, 2], Some(ScalarType::F32), None, None, None, None).unwrap();
+    assert!(ops::native_group_norm(&none, None, None, 0, 2, i64::MAX, 1, 1e-5).is_err());
+}

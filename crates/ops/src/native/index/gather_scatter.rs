@@ -322,6 +322,12 @@ fn wrap_indices(indices: &Tensor, size: i64) -> Result<Tensor> {
 /// [`gather`] with an index that broadcasts against `self_` in the other dimensions.
 pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     const NAME: &str = "take_along_dim";
+    ensure!(
+        matches!(indices.dtype(), ScalarType::I32 | ScalarType::I64),
+        Dtype(NAME, "indices"),
+        "dtype of indices should be int64 or int32 but got {}",
+        indices.dtype()
+    );
     let Some(dim) = dim else {
         let indices = wrap_indices(&ops::reshape(indices, &[-1])?, self_.numel())?;
         return ops::gather(&ops::reshape(self_, &[-1])?, 0, &indices, false);

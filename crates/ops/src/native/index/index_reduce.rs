@@ -19,6 +19,11 @@ pub fn index_reduce(
         "expected reduce to be one of prod, mean, amax or amin but got {reduce}."
     );
     ensure!(
+        self_.dtype() != ScalarType::Bool,
+        NotImplemented(NAME, "self"),
+        "\"index_func_\" not implemented for 'bool'"
+    );
+    ensure!(
         index.dim() <= 1,
         Index(NAME, "index"),
         "Index is supposed to be a vector, but got dim: {}",

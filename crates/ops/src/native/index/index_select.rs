@@ -131,7 +131,16 @@ fn copied(self_: &Tensor) -> Result<Tensor> {
 
 /// `alpha` times `source`.
 fn scaled(self_: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    alpha.check_range(self_.dtype()).map_err(|e| e.in_operator("index_add"))?;
+    const NAME: &str = "index_add";
+    ensure!(
+        source.dim() == self_.dim(),
+        Shape(NAME, "source"),
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {:?} \
+         source.shape = {:?}",
+        self_.sizes(),
+        source.sizes()
+    );
+    alpha.check_range(self_.dtype()).map_err(|e| e.in_operator(NAME))?;
     if alpha.to_complex() == (1.0, 0.0) { Ok(source.clone()) } else { ops::mul_scalar(source, alpha) }
 }
 
@@ -183,6 +192,16 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
     let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(NAME))?;
     let (mut sizes, self_strides) = at_least_1d(self_);
     let index = wrapped(NAME, &vector(NAME, index)?, d, sizes[d])?;
+    ensure!(
+        self_.dtype().is_complex() || !value.dtype().is_complex(),
+        Dtype(NAME, "value"),
+        "expected a real value for a tensor of {} but got one of {}",
+        self_.dtype(),
+        value.dtype()
+    );
+    if !value.device().is_meta() && value.dtype() != self_.dtype() {
+        value.item_scalar()?.check_range(self_.dtype()).map_err(|e| e.in_operator(NAME))?;
+    }
     let value = copy::to_copy(value, Some(self_.dtype()), None, None, None, false, None)?;
     ensure_written_once(NAME, self_)?;
     let size = sizes[d];

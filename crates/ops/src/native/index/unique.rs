@@ -35,7 +35,17 @@ pub fn unique_consecutive(
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     if let Some(dim) = dim {
-        return slices("unique_consecutive", self_, dim, false);
+        const NAME: &str = "unique_consecutive";
+        ensure!(
+            self_.dim() > 0,
+            Index(NAME, "dim"),
+            "Dimension specified as {dim} but tensor has no dimensions"
+        );
+        let (values, inverse, counts) = slices(NAME, self_, dim, false)?;
+        let requested = |is_requested: bool, made: Tensor| {
+            if is_requested { Ok(made) } else { Tensor::from_vec(Vec::<i64>::new(), &[0]) }
+        };
+        return Ok((values, requested(return_inverse, inverse)?, requested(return_counts, counts)?));
     }
     let flat = view::view(&dense(self_)?, &[self_.numel()])?;
     runs("unique_consecutive", self_, &flat, None, return_inverse, return_counts)
@@ -160,7 +170,7 @@ fn slices(name: &str, self_: &Tensor, dim: i64, sort: bool) -> Result<(Tensor, T
 
 /// The sort keys of the elements of a dense tensor, and that of NaN.
 fn keys(name: &str, dense: &Tensor) -> Result<(Vec<u64>, Option<u64>)> {
-    dispatch_all_types!(ordered, dense.dtype(), name, T => {
+    dispatch_all_types!(distinct, dense.dtype(), name, T => {
         type N = <T as ElementBits>::Number;
         with_slices(name, &[dense], &[], |s| {
             let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).sort_key());

@@ -58,6 +58,9 @@ fn norm_by_values(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
+    if let Some(dtype) = dtype {
+        crate::native::reduce::vector_norm::ensure_widens("linalg.matrix_norm", self_.dtype(), dtype)?;
+    }
     let converted = ops::to_dtype(self_, dtype.unwrap_or(self_.dtype()), false, false, None)?;
     let norm = super::pinv::norm_of_values(&ops::movedim_intlist(&converted, &dims, &[-2, -1])?, ord)?;
     if !keepdim {

@@ -27,7 +27,7 @@ impl Tolerances {
         for tolerance in [absolute, relative].into_iter().flatten() {
             super::matmul::ensure_same_device(name, a, &[tolerance])?;
             ensure!(
-                tolerance.dtype() != ScalarType::Bool && !tolerance.dtype().is_complex(),
+                !tolerance.dtype().is_complex(),
                 Dtype(name, "tol"),
                 got = tolerance.dtype(),
                 "Expected a tolerance of a real number type but got {got}"

@@ -30,6 +30,11 @@ pub fn scaled_dot_product_attention(
     enable_gqa: bool,
 ) -> Result<Tensor> {
     check(query, key, value, attn_mask, is_causal)?;
+    ensure!(
+        (0.0..=1.0).contains(&dropout_p),
+        InvalidArgument("scaled_dot_product_attention", "dropout_p"),
+        "dropout probability has to be between 0 and 1, but got {dropout_p}"
+    );
     if matches!(query.dtype(), ScalarType::F16 | ScalarType::BF16) {
         let wide = |t: &Tensor| to_dtype(t, ScalarType::F32);
         let mask = attn_mask.map(|m| if m.dtype() == query.dtype() { wide(m) } else { Ok(m.clone()) });

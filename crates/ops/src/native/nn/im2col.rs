@@ -4,7 +4,10 @@ use crate::ops::options::SliceOptions;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, bail, ensure, shape};
 
-fn pair(name: &str, what: &str, values: &[i64], min: i64) -> Result<[i64; 2]> {
+/// Beyond these, sizes of windows in 64 bits could overflow.
+const SIZES: i64 = (1 << 31) - 1;
+
+fn pair(name: &str, what: &str, values: &[i64], min: i64, max: i64) -> Result<[i64; 2]> {
     let pair = match *values {
         [both] => [both, both],
         [first, second] => [first, second],
@@ -16,8 +19,12 @@ fn pair(name: &str, what: &str, values: &[i64], min: i64) -> Result<[i64; 2]> {
             )
         }
     };
-    let in_range = pair.iter().all(|v| (min..1 << 31).contains(v));
-    ensure!(in_range, InvalidArgument(name, what), "{what} should be at least {min}, but got {pair:?}");
+    let in_range = pair.iter().all(|v| (min..=max).contains(v));
+    ensure!(
+        in_range,
+        InvalidArgument(name, what),
+        "{what} should be at least {min} and at most {max}, but got {pair:?}"
+    );
     Ok(pair)
 }
 
@@ -32,10 +39,10 @@ struct Patches {
 impl Patches {
     fn new(name: &str, kernel: &[i64], dilation: &[i64], padding: &[i64], stride: &[i64]) -> Result<Patches> {
         Ok(Patches {
-            kernel: pair(name, "kernel_size", kernel, 1)?,
-            dilation: pair(name, "dilation", dilation, 1)?,
-            padding: pair(name, "padding", padding, 0)?,
-            stride: pair(name, "stride", stride, 1)?,
+            kernel: pair(name, "kernel_size", kernel, 1, SIZES)?,
+            dilation: pair(name, "dilation", dilation, 1, SIZES)?,
+            padding: pair(name, "padding", padding, 0, SIZES)?,
+            stride: pair(name, "stride", stride, 1, i64::MAX)?,
         })
     }
 
@@ -57,6 +64,11 @@ impl Patches {
             self.padding[d]
         );
         Ok(room / self.stride[d] + 1)
+    }
+
+    /// The step from window to window along a padded dimension: a stride beyond its `size` has one window too.
+    fn step(&self, d: usize, size: i64) -> i64 {
+        self.stride[d].min(size.max(1))
     }
 
     fn pads(&self, sign: i64) -> [i64; 4] {
@@ -96,11 +108,18 @@ pub fn im2col(
     let p = Patches::new(NAME, kernel_size, dilation, padding, stride)?;
     let (x, is_unbatched) = batched(NAME, self_, 4)?;
     let (n, c) = (x.sizes()[0], x.sizes()[1]);
+    ensure!(
+        !x.sizes()[1..].contains(&0),
+        Shape(NAME, "self"),
+        "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {:?}",
+        self_.sizes()
+    );
     let blocks = [p.blocks(NAME, 0, x.sizes()[2])?, p.blocks(NAME, 1, x.sizes()[3])?];
     let padded = ops::constant_pad_nd(&x, &p.pads(1), Scalar::Int(0))?;
     let mut cut = padded;
     for d in 0..2 {
-        let whole = cut.unfold(2 + d as i64, p.extent(d), p.stride[d])?;
+        let step = p.step(d, cut.sizes()[2 + d]);
+        let whole = cut.unfold(2 + d as i64, p.extent(d), step)?;
         cut = whole.slice_with(-1, None, None, SliceOptions::new().step(p.dilation[d]))?;
     }
     let rows = shape::numel(&[c, p.kernel[0], p.kernel[1]])?;
@@ -119,7 +138,7 @@ pub fn col2im(
 ) -> Result<Tensor> {
     const NAME: &str = "col2im";
     let p = Patches::new(NAME, kernel_size, dilation, padding, stride)?;
-    let size = pair(NAME, "output_size", output_size, 1)?;
+    let size = pair(NAME, "output_size", output_size, 1, SIZES)?;
     let (x, is_unbatched) = batched(NAME, self_, 3)?;
     let [n, rows, columns] = [0, 1, 2].map(|d| x.sizes()[d]);
     let blocks = [p.blocks(NAME, 0, size[0])?, p.blocks(NAME, 1, size[1])?];
@@ -146,7 +165,7 @@ pub fn col2im(
         let dilated = ops::slice_backward(&image, &sizes, sizes.len() as i64 - 1, 0, end, p.dilation[d])?;
         sizes.pop();
         sizes[2 + d] = padded[d];
-        image = ops::unfold_backward(&dilated, &sizes, 2 + d as i64, p.extent(d), p.stride[d])?;
+        image = ops::unfold_backward(&dilated, &sizes, 2 + d as i64, p.extent(d), p.step(d, padded[d]))?;
     }
     unbatched(ops::constant_pad_nd(&image, &p.pads(-1), Scalar::Int(0))?, is_unbatched)
 }

@@ -14,7 +14,7 @@ formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
     /// max(x, 0); NaN is propagated.
     fn relu, relu_meta = build_converted_op(self_: x) => x.maximum(V::zero());
     /// x if it is above the threshold, else the value.
-    fn threshold, threshold_meta = build_converted_op(self_: x; threshold: Scalar, value: Scalar) =>
+    fn threshold, threshold_converted_meta = build_converted_op(self_: x; threshold: Scalar, value: Scalar) =>
         V::select(x.le(V::scalar(threshold)), V::scalar(value), x);
     /// The gradient where x is above the threshold, else 0.
     fn threshold_backward, threshold_backward_meta = build_binary_op(grad_output: g, self_: x; threshold: Scalar) =>
@@ -127,6 +127,19 @@ fn is_tanh(name: &str, approximate: &str) -> Result<bool> {
             "approximate argument must be either none or tanh, but got {approximate}"
         ),
     }
+}
+
+/// Shape and type of [`threshold`], of whose numbers the dtype must hold those that are written or compared in it.
+pub fn threshold_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    threshold: Scalar,
+    value: Scalar,
+) -> Result<()> {
+    let dtype = self_.dtype();
+    let compared = if dtype.is_integral(true) { threshold.check_range(dtype) } else { Ok(()) };
+    compared.and_then(|()| value.check_range(dtype)).map_err(|e| e.in_operator(iter.name()))?;
+    threshold_converted_meta(iter, self_, threshold, value)
 }
 
 /// Shape and type of [`gelu`].

@@ -220,6 +220,18 @@ fn slope_bounds(name: &str, lower: Scalar, upper: Scalar) -> Result<(f64, f64, S
     Ok((lower, upper, Scalar::Float((lower + upper) / 2.0)))
 }
 
+/// Refuses a `noise` of other sizes.
+fn check_noise(name: &str, self_: &Tensor, noise: &Tensor) -> Result<()> {
+    ensure!(
+        self_.sizes() == noise.sizes(),
+        Shape(name, "noise"),
+        "expected `noise` of sizes {:?} but got {:?}",
+        self_.sizes(),
+        noise.sizes()
+    );
+    Ok(())
+}
+
 /// Writes to `noise` a random slope for each element of `self_` that is not above 0, and 1 for the others.
 fn draw_slopes(
     self_: &Tensor,
@@ -227,13 +239,6 @@ fn draw_slopes(
     (lower, upper): (f64, f64),
     generator: Option<&Generator>,
 ) -> Result<()> {
-    ensure!(
-        self_.sizes() == noise.sizes(),
-        Shape("rrelu_with_noise", "noise"),
-        "expected `noise` of sizes {:?} but got {:?}",
-        self_.sizes(),
-        noise.sizes()
-    );
     ensure_same_device("rrelu_with_noise", &[self_, noise])?;
     let unchanged = ops::gt_scalar(self_, Scalar::Int(0))?;
     ops::uniform_(noise, lower, upper, generator)?;
@@ -249,6 +254,7 @@ pub fn rrelu_with_noise(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    check_noise("rrelu_with_noise", self_, noise)?;
     let (lower, upper, middle) = slope_bounds("rrelu_with_noise", lower, upper)?;
     if !training {
         return ops::leaky_relu(self_, middle);
@@ -267,6 +273,7 @@ pub fn rrelu_with_noise_(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    check_noise("rrelu_with_noise_", self_, noise)?;
     let (lower, upper, middle) = slope_bounds("rrelu_with_noise_", lower, upper)?;
     if !training {
         return ops::leaky_relu_(self_, middle);

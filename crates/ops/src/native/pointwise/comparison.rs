@@ -35,9 +35,9 @@ formulas! { order_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
 
 formulas! { ordered_comparison_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
     /// Whether it is positive infinity.
-    fn isposinf, isposinf_meta = build_predicate_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
+    fn is_positive_infinity, is_positive_infinity_meta = build_predicate_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is negative infinity.
-    fn isneginf, isneginf_meta = build_predicate_op(self_: x) => x.lt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
+    fn is_negative_infinity, is_negative_infinity_meta = build_predicate_op(self_: x) => x.lt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is below 0.
     fn is_negative, is_negative_meta = build_unary_bool_op(self_: x) => x.lt(V::zero());
 }
@@ -55,6 +55,35 @@ formulas! { float_comparison_kernel(FloatComparison, Float) -> MaskOf<V>:
         let close = a.eq(b) | ((difference * V::zero()).eq(V::zero()) & difference.le(allowed));
         if equal_nan { close | (a.ne(a) & b.ne(b)) } else { close }
     };
+}
+
+/// Shape and type of [`isposinf`].
+pub fn isposinf_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    is_positive_infinity_meta(iter, self_)
+}
+
+/// Whether it is positive infinity.
+pub fn isposinf(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
+    // uint64 has no kernels of ordered numbers; none of its numbers is infinite, nor NaN.
+    if iter.common_dtype() == ScalarType::U64 {
+        isnan(iter, self_)
+    } else {
+        is_positive_infinity(iter, self_)
+    }
+}
+
+/// Shape and type of [`isneginf`].
+pub fn isneginf_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    is_negative_infinity_meta(iter, self_)
+}
+
+/// Whether it is negative infinity.
+pub fn isneginf(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
+    if iter.common_dtype() == ScalarType::U64 {
+        isnan(iter, self_)
+    } else {
+        is_negative_infinity(iter, self_)
+    }
 }
 
 /// Shape and type of [`isinf`].

@@ -88,9 +88,15 @@ pub fn lerp_scalar_meta<'a>(
     iter: &mut TensorIterator<'a>,
     self_: &'a Tensor,
     end: &'a Tensor,
-    _: Scalar,
+    weight: Scalar,
 ) -> Result<()> {
     check_same_dtype(iter, self_, "end", end)?;
+    ensure!(
+        !weight.is_complex() || self_.is_complex(),
+        Dtype(iter.name(), "weight"),
+        "expected a real weight for tensors of {} but got {weight}",
+        self_.dtype()
+    );
     iter.build_binary_op(self_, end)
 }
 

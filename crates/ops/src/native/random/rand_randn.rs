@@ -142,8 +142,8 @@ pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator
     ops::add_tensor(&centered_normal(mean, std, generator)?, mean, Scalar::Int(1))
 }
 
-/// Normal numbers, each with its own standard deviation.
-pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+/// Refuses standard deviations below 0.
+fn check_std(std: &Tensor) -> Result<()> {
     let min_std =
         if std.numel() > 0 && !std.device().is_meta() { ops::min(std)?.item_scalar()?.to_f64() } else { 0.0 };
     ensure!(
@@ -153,18 +153,22 @@ pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator
         argument = "std",
         "normal expects all elements of std >= 0.0"
     );
-    ops::add_scalar(
-        &ops::mul_tensor(&centered_normal(std, 1.0, generator)?, std)?,
-        Scalar::Float(mean),
-        Scalar::Int(1),
-    )
+    Ok(())
 }
 
-/// Normal numbers, each with its own mean and standard deviation.
+/// Normal numbers, each with its own standard deviation.
+pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    check_std(std)?;
+    let deviation = ops::mul_tensor(&centered_normal(std, 1.0, generator)?, std)?;
+    ops::add_scalar(&deviation, Scalar::Float(mean), Scalar::Int(1))
+}
+
+/// Normal numbers in the type of `mean`, each with its own mean and standard deviation.
 pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    check_std(std)?;
     let sizes = shape::broadcast(mean.sizes(), std.sizes()).map_err(|e| e.in_operator("normal"))?;
-    let std = ops::expand(std, &sizes, false)?;
-    let deviation = normal_float_tensor(0.0, &std, generator)?;
-    let output = ops::add_tensor(&deviation, mean, Scalar::Int(1))?;
+    let mean = ops::expand(mean, &sizes, false)?;
+    let deviation = ops::mul_tensor(&centered_normal(&mean, 1.0, generator)?, std)?;
+    let output = ops::add_tensor(&deviation, &mean, Scalar::Int(1))?;
     ops::_to_copy(&output, Some(mean.dtype()), None, None, None, false, None)
 }

@@ -25,16 +25,22 @@ pub fn linalg_vector_norm_meta(
         "Expected a floating point or complex tensor as input. Got {own}"
     );
     if let Some(dtype) = dtype {
-        ensure!(
-            dtype.is_complex() == own.is_complex()
-                && dtype.is_differentiable()
-                && own.promote(dtype) == Some(dtype),
-            Dtype(NAME, "dtype"),
-            "the dtype of the input ({own}) should be convertible without narrowing to the specified dtype ({dtype})"
-        );
+        ensure_widens(NAME, own, dtype)?;
     }
     check_has_norm(self_, ord.to_f64(), dim)?;
     reduced_spec(NAME, self_, dim, keepdim, dtype.unwrap_or(own).to_real())
+}
+
+/// Refuses a dtype for the computation that is not at least as wide as that of the input, or not real or complex like that.
+pub(crate) fn ensure_widens(name: &str, own: ScalarType, dtype: ScalarType) -> Result<()> {
+    ensure!(
+        dtype.is_complex() == own.is_complex()
+            && dtype.is_differentiable()
+            && own.promote(dtype) == Some(dtype),
+        Dtype(name, "dtype"),
+        "the dtype of the input ({own}) should be convertible without narrowing to the specified dtype ({dtype})"
+    );
+    Ok(())
 }
 
 /// Refuses norms of no elements that have no identity: those of negative or infinite order.

@@ -1,5 +1,6 @@
 //! Derivatives of views, and the `*_scatter` operators: a part of a tensor written into zeros, or into a copy of the whole.
 
+use crate::loops::reduce::computing_type;
 use crate::native::factory::copy;
 use crate::native::shape::view;
 use crate::{Tensor, ops};
@@ -57,20 +58,32 @@ pub fn unfold_backward(
     size: i64,
     step: i64,
 ) -> Result<Tensor> {
-    ensure!(step > 0, InvalidArgument("unfold_backward", "step"), "step is {step} but must be > 0");
+    const NAME: &str = "unfold_backward";
+    ensure!(step > 0, InvalidArgument(NAME, "step"), "step is {step} but must be > 0");
+    let d = shape::wrap_dim(dim, input_sizes.len()).map_err(|e| e.in_operator(NAME))?;
+    let length = input_sizes.get(d).copied().unwrap_or(1);
+    let mut windows = DimVec::from_slice(input_sizes);
+    if let Some(count) = windows.get_mut(d) {
+        *count = (length - size.max(0)) / step + 1;
+    }
+    windows.push(size);
+    ensure!(
+        (0..=length).contains(&size) && shape::same(grad_in.sizes(), &windows),
+        Shape(NAME, "grad_in"),
+        "expected windows of {size} elements of sizes {input_sizes:?} but got sizes {:?}",
+        grad_in.sizes()
+    );
+    let wide = computing_type(grad_in.dtype());
+    if wide != grad_in.dtype() {
+        // Where windows overlap, sums are rounded once.
+        return unfold_backward(&grad_in.to(wide)?, input_sizes, dim, size, step)?.to(grad_in.dtype());
+    }
     let made = zeros_for(grad_in, input_sizes)?;
     if input_sizes.is_empty() {
         let only = if size == 1 { view::select(grad_in, 0, 0)? } else { return Ok(made) };
         ops::copy_(&made, &only, false)?;
         return Ok(made);
     }
-    let d = shape::wrap_dim(dim, input_sizes.len()).map_err(|e| e.in_operator("unfold_backward"))?;
-    ensure!(
-        grad_in.dim() == input_sizes.len() + 1 && (0..=input_sizes[d]).contains(&size),
-        Shape("unfold_backward", "grad_in"),
-        "expected windows of {size} elements of sizes {input_sizes:?} but got sizes {:?}",
-        grad_in.sizes()
-    );
     let last_start = (grad_in.sizes()[d] - 1).saturating_mul(step);
     for index in 0..size {
         let end = last_start.saturating_add(index + 1);

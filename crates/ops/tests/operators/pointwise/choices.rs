@@ -110,3 +110,43 @@ fn clamp_saturates_limits_and_promotes() {
     assert!(none.message().contains("At least one of 'min' or 'max' must not be None"), "{none}");
     assert_eq!(clamp(&Tensor::from([true]), Some(0.0), Some(1.0)).unwrap().dtype(), ScalarType::I64);
 }
+
+#[test]
+fn what_is_written_below_a_threshold_fits_the_type() {
+    let x = Tensor::from([3u8, 250]);
+    let threshold = |at: f64, value: f64| ops::threshold(&x, Scalar::Float(at), Scalar::Float(value));
+    assert_eq!(threshold(5.0, 7.0).unwrap().to_vec::<u8>().unwrap(), [7, 250]);
+    for (at, value) in [(5.0, -0.5), (5.0, 300.0), (-7.3, 1.0), (f64::INFINITY, 1.0)] {
+        assert!(threshold(at, value).unwrap_err().message().contains("without overflow"), "{at} {value}");
+    }
+    let half = tensor(&[1.0, 5.0], &[2], ScalarType::F16);
+    assert_eq!(numbers(&ops::threshold(&half, Scalar::Float(1e30), Scalar::Int(2)).unwrap()), [2.0, 2.0]);
+    assert!(ops::threshold(&half, Scalar::Int(3), Scalar::Float(1e30)).is_err());
+}
+
+#[test]
+fn weights_between_real_numbers_are_real() {
+    let x = Tensor::from([1.0f32, 2.0]);
+    let error = ops::lerp_scalar(&x, &x, Scalar::Complex(0.5, 0.4)).unwrap_err();
+    assert!(error.message().contains("a real weight"), "{error}");
+    assert!(ops::lerp__scalar(&x, &x, Scalar::Complex(0.5, 0.4)).is_err());
+}
+
+#[test]
+fn no_integer_is_infinite() {
+    let x = Tensor::from([0u64, 1, u64::MAX]);
+    for predicate in [ops::isposinf, ops::isneginf] {
+        assert_eq!(predicate(&x).unwrap().to_vec::<bool>().unwrap(), [false; 3]);
+    }
+}
+
+#[test]
+fn noise_has_a_slope_for_each_element() {
+    let (x, noise) = (Tensor::from([-1.0f32, 2.0]), Tensor::from([0.0f32, 0.0, 0.0]));
+    for training in [false, true] {
+        let (low, high) = (Scalar::Float(0.1), Scalar::Float(0.3));
+        let error = ops::rrelu_with_noise(&x, &noise, low, high, training, None).unwrap_err();
+        assert!(error.message().contains("expected `noise` of sizes [2]"), "{error}");
+        assert!(ops::rrelu_with_noise_(&x, &noise, low, high, training, None).is_err());
+    }
+}

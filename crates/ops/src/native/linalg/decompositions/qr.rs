@@ -103,6 +103,13 @@ pub fn ormqr(
 ) -> Result<Tensor> {
     const NAME: &str = "ormqr";
     let [rows, columns, count] = check_reflectors(NAME, self_, input2)?;
+    ensure!(
+        count == rows.min(columns),
+        Shape(NAME, "input2"),
+        "tau.shape[-1] must be equal to min(other.shape[{}], input.shape[-1]), which is {}, but got {count}",
+        if left { -2 } else { -1 },
+        rows.min(columns)
+    );
     ensure_alike(NAME, self_, "other", input3)?;
     let [m, n] = matrix_sizes(NAME, "other", input3)?;
     ensure!(

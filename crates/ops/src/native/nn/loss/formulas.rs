@@ -55,7 +55,8 @@ formula! {
     /// The derivative of `Huber`.
     HuberGradient(delta, factor) 3 [grad, x, t] {
         let d = x - t;
-        chain_rule(grad * factor, V::select(d.abs().le(delta), d, delta * sign(d)))
+        // A NaN for `delta` limits nothing.
+        chain_rule(grad * factor, V::select(d.abs().gt(delta), delta * sign(d), d))
     }
 }
 formula! {

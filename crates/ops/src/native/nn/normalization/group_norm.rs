@@ -1,7 +1,7 @@
 //! Group normalization: each group of channels of each sample by its mean and variance.
 
 use super::scale_shift::{
-    by_sets, contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype,
+    by_sets, center_and_scale, contiguous, inverse_root, no_gradient, parameter, statistics_dtype,
 };
 use crate::loops::reduce::{computing_type, moments};
 use crate::loops::row_ops::ChannelSets;
@@ -59,7 +59,7 @@ fn check(input: &Tensor, parameters: [Option<&Tensor>; 2], [n, c, area, groups]:
         input.sizes()
     );
     ensure!(
-        n.checked_mul(c).and_then(|nc| nc.checked_mul(area)) == Some(input.numel()),
+        c.checked_mul(area).and_then(|sample| sample.checked_mul(n)) == Some(input.numel()),
         Shape(NAME, "input"),
         "expected an input of {n} x {c} x {area} elements but got {}",
         input.signature()
@@ -111,35 +111,33 @@ pub fn native_group_norm(
     let grouped = reshape(&x, &[n, group, c / group * area])?;
     moments(&grouped, &var, &mean, DimMask::new(Some(&[2]), 3)?, 0.0, false)?;
     let rstd = inverse_root(NAME, &var, eps)?;
-    let (scale, shift) = affine(&mean, &rstd, [weight, bias], [n, c, group])?;
-    scale_and_shift(NAME, [&x, &scale, &shift, &ops::view(&out, &[n, c, area])?])?;
+    let [center, scale, shift] = affine(&mean, &rstd, [weight, bias], [n, c, group])?;
+    center_and_scale(NAME, [&x, &center, &scale, &shift], &ops::view(&out, &[n, c, area])?)?;
     let saved = statistics_dtype(input, [weight, bias]);
     Ok((out, as_dtype(&mean, saved)?, as_dtype(&rstd, saved)?))
 }
 
-/// The factor and the term of each channel of each sample, `n` by `c` by 1: `x * scale + shift`.
+/// The mean, the factor and the term of each channel of each sample, broadcast with `n` by `c` by 1: `(x - mean) * scale + shift`.
 fn affine(
     mean: &Tensor,
     rstd: &Tensor,
     [weight, bias]: [Option<&Tensor>; 2],
     [n, c, group]: [i64; 3],
-) -> Result<(Tensor, Tensor)> {
-    let (mean, rstd) = (ops::view(mean, &[n, group, 1])?, ops::view(rstd, &[n, group, 1])?);
-    let by_channel = |given: Option<&Tensor>| -> Result<Option<Tensor>> {
-        parameter(given, rstd.dtype())?.map(|p| ops::view(&p, &[1, group, c / group])).transpose()
+) -> Result<[Tensor; 3]> {
+    let by_channel = |of_group: &Tensor| -> Result<Tensor> {
+        let repeated = ops::view(of_group, &[n, group, 1])?.expand(&[n, group, c / group])?;
+        reshape(&repeated, &[n, c, 1])
     };
-    let scale = match by_channel(weight)? {
-        Some(weight) => ops::mul_tensor(&rstd, &weight)?,
-        None => {
-            ops::mul_tensor(&rstd, &ops::ones(&[1, group, c / group], Some(rstd.dtype()), None, None, None)?)?
-        }
+    let of_channels = |given: Option<&Tensor>| -> Result<Option<Tensor>> {
+        parameter(given, rstd.dtype())?.map(|p| ops::view(&p, &[1, c, 1])).transpose()
     };
-    let off = ops::mul_tensor(&mean, &scale)?;
-    let shift = match by_channel(bias)? {
-        Some(bias) => ops::sub_tensor(&bias, &off, ONE)?,
-        None => ops::neg(&off)?,
+    let scale = by_channel(rstd)?;
+    let scale = match of_channels(weight)? {
+        Some(weight) => ops::mul_tensor(&scale, &weight)?,
+        None => scale,
     };
-    Ok((reshape(&scale, &[n, c, 1])?, reshape(&shift, &[n, c, 1])?))
+    let zero = || ops::zeros(&[1, 1, 1], Some(rstd.dtype()), None, None, None);
+    Ok([by_channel(mean)?, scale, of_channels(bias)?.map_or_else(zero, Ok)?])
 }
 
 /// The derivative of [`native_group_norm`] with respect to input, weight and bias.

@@ -28,6 +28,25 @@ pub(super) fn scale_and_shift(name: &'static str, [x, scale, shift, out]: [&Tens
     iter.finish_out()
 }
 
+/// `(x - mean) * scale + shift`, broadcast, written into `out`: exact where `x` is the mean.
+pub(super) fn center_and_scale(name: &'static str, inputs: [&Tensor; 4], out: &Tensor) -> Result<()> {
+    #[derive(Clone, Copy)]
+    struct Formula;
+    impl FloatFormula<4> for Formula {
+        #[inline(always)]
+        fn call<V: Float>(self, [x, mean, scale, shift]: [V; 4]) -> V {
+            (x - mean).mul_add(scale, shift)
+        }
+    }
+    let mut iter = TensorIterator::out(name, out);
+    inputs.into_iter().for_each(|input| iter.add_input(input));
+    iter.build(Config::PROMOTE)?;
+    if !iter.is_meta() {
+        loops::float_kernel(&iter, Formula)?;
+    }
+    iter.finish_out()
+}
+
 /// `1 / sqrt(variance + eps)`.
 pub(super) fn inverse_root(name: &'static str, variance: &Tensor, eps: f64) -> Result<Tensor> {
     #[derive(Clone, Copy)]
