@@ -34,7 +34,14 @@ fn unique_consecutive(
     dim: Option<i64>,
 ) -> Result<Triple> {
     if let Some(dim) = dim {
-        return of_slices("unique_consecutive", self_, dim, false);
+        ensure!(
+            self_.dim() > 0,
+            Index("unique_consecutive", "dim"),
+            "Dimension specified as {dim} but tensor has no dimensions"
+        );
+        let (values, inverse, counts) = of_slices("unique_consecutive", self_, dim, false)?;
+        let inverse = if return_inverse { inverse } else { no_integers(self_)? };
+        return Ok((values, inverse, if return_counts { counts } else { no_integers(self_)? }));
     }
     let flat = ops::view(&dense(self_)?, &[self_.numel()])?;
     of_elements(self_, &flat, None, [return_inverse, return_counts])

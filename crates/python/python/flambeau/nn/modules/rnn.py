@@ -58,7 +58,7 @@ class RNNBase(Module):
         self.batch_first, self.dropout, self.bidirectional = batch_first, float(dropout), bidirectional
         self.proj_size = proj_size
         self.mode = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}.get(kind, kind.upper())
-        self._gates, self._states, self._operator, _ = KINDS[kind]
+        self._kind, (self._gates, self._states, _, _) = kind, KINDS[kind]
         self._suffixes = [
             f"_l{layer}{direction}" for layer in range(num_layers) for direction in (("", "_reverse") if bidirectional else ("",))
         ]
@@ -143,11 +143,11 @@ class RNNBase(Module):
         names = ("weight_ih", "weight_hh", *biases, *projection)
         params = [self._parameters[name + suffix] for suffix in self._suffixes for name in names]
         options = (params, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
-        states = list(begin) if self._states > 1 else begin[0]
+        states, operator = (list(begin) if self._states > 1 else begin[0]), KINDS[self._kind][2]
         if batch_sizes is None:
-            outputs, *last = self._operator(x, states, *options, False)
+            outputs, *last = operator(x, states, *options, False)
         else:
-            outputs, *last = self._operator(x, batch_sizes, states, *options)
+            outputs, *last = operator(x, batch_sizes, states, *options)
         return outputs, tuple(last)
 
     def extra_repr(self) -> str:

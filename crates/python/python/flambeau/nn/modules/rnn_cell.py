@@ -21,7 +21,7 @@ class RNNCellBase(Module):
     def __init__(self, kind: str, input_size: int, hidden_size: int, bias: bool, where: dict[str, Any]) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        gates, self._states, _, self._operator = KINDS[kind]
+        self._kind, (gates, self._states, _, _) = kind, KINDS[kind]
         rows = gates * hidden_size
         for name, shape in (("weight_ih", (rows, input_size)), ("weight_hh", (rows, hidden_size))):
             self.register_parameter(name, Parameter(flambeau.empty(shape, **where)))
@@ -43,7 +43,7 @@ class RNNCellBase(Module):
             zero = flambeau.zeros([*input.shape[:-1], self.hidden_size], dtype=input.dtype)
             hx = [zero] * self._states if self._states > 1 else zero
         states = list(hx) if self._states > 1 else hx
-        return self._operator(input, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return KINDS[self._kind][3](input, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")

@@ -225,12 +225,8 @@ def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _rarely(name: str) -> Any:
     """What few programs use; None where there is no such name."""
-    from flambeau.torch.shims import jit_types, recurrent
+    from flambeau.torch.shims import jit_types
 
-    if name in recurrent.LAYERS:
-        return recurrent.layer(name)
-    if name in recurrent.CELLS:
-        return recurrent.cell(name)
     if name == "Future":
         from flambeau.futures import Future
 
