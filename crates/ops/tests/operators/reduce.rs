@@ -1,7 +1,7 @@
 //! Reductions against a plain f64 reference: every type, every layout, every choice of dimensions.
 
 use crate::support::*;
-use flambeau_core::{Device, Geometry, Result, Scalar, ScalarType, TensorImpl};
+use flambeau_core::{Complex, Device, Geometry, MemoryFormat, Result, Scalar, ScalarType, TensorImpl};
 use flambeau_ops::vectorized::{CpuCapability, cpu_capability};
 use flambeau_ops::{Tensor, ops, parallel};
 
@@ -489,4 +489,72 @@ fn integrals_by_the_trapezoidal_rule() {
         assert!(ops::trapezoid_dx(&y, dx, -1).unwrap_err().message().contains("real number"));
         assert!(ops::cumulative_trapezoid_dx(&y, dx, -1).unwrap_err().message().contains("real number"));
     }
+}
+
+/// Integers whose sums do not fit in their own dtype.
+#[test]
+fn integrals_of_small_integers_do_not_overflow() {
+    let y = Tensor::from([252u8, 251, 3]);
+    let area = |dx| ops::trapezoid_dx(&y, Scalar::Int(dx), -1).unwrap().to_vec::<f32>().unwrap();
+    assert_eq!((area(1), area(-2)), (vec![378.5], vec![-757.0]));
+    let falling = Tensor::from([6u8, 5, 3]);
+    assert_eq!(ops::trapezoid_x(&y, &falling, 0).unwrap().to_vec::<f32>().unwrap(), [-251.5 - 254.0]);
+}
+
+#[test]
+fn slopes_at_coordinates_have_the_promoted_type_and_are_rounded_once() {
+    let slopes = |x: &Tensor, at: &Tensor| {
+        ops::gradient_tensorarray(x, std::slice::from_ref(at), &[0], 1).unwrap().remove(0)
+    };
+    let half = |t: &Tensor| cast(t, ScalarType::F16);
+    let (x, at) = (Tensor::from([1.0f64, 2.0, 4.5, 3.0]), Tensor::from([1.0f64, 2.25, 3.0, 7.0]));
+    assert_eq!(slopes(&cast(&x, ScalarType::I16), &half(&at)).dtype(), ScalarType::F16);
+    assert_eq!(slopes(&cast(&x, ScalarType::I16), &cast(&at, ScalarType::I8)).dtype(), ScalarType::F32);
+    assert_eq!(slopes(&half(&x), &cast(&at, ScalarType::I8)).dtype(), ScalarType::F32);
+    let (x, at) = (half(&sample(&[40], ScalarType::F64, 3)), half(&cast(&arange(40), ScalarType::F64)));
+    let at = ops::mul_tensor(&at, &at).unwrap();
+    let wide = slopes(&cast(&x, ScalarType::F32), &cast(&at, ScalarType::F32));
+    assert_eq!(values(&slopes(&x, &at)), values(&half(&wide)));
+}
+
+/// The numbers 0 to `n`.
+fn arange(n: i64) -> Tensor {
+    Tensor::from_vec((0..n).collect::<Vec<i64>>(), &[n]).unwrap()
+}
+
+#[test]
+fn hashes_are_row_major() {
+    let x = sample(&[3, 4, 5], ScalarType::F32, 1);
+    let transposed = ops::transpose_int(&x, 0, 2).unwrap();
+    let (hash, same) =
+        (ops::hash_tensor(&transposed, &[1], true, 0).unwrap(), ops::hash_tensor(&x, &[1], true, 0).unwrap());
+    assert_eq!(hash.strides(), [3, 3, 1]);
+    let same = ops::contiguous(&ops::transpose_int(&same, 0, 2).unwrap(), MemoryFormat::Contiguous).unwrap();
+    assert!(hash.to_vec::<u64>().unwrap() == same.to_vec::<u64>().unwrap());
+}
+
+#[test]
+fn histograms_count_between_two_edges_or_more_also_in_half_precision() {
+    let count = |x: &Tensor, edges: &Tensor| Ok(ops::histogram_bins_tensor(x, edges, None, false)?.0);
+    let (ones, edges) =
+        (Tensor::from_vec(vec![1.0f64; 1000], &[1000]).unwrap(), Tensor::from([1.0f64, 2.0, 3.0]));
+    for dtype in [ScalarType::F16, ScalarType::BF16, ScalarType::F32] {
+        let counts: Result<Tensor> = count(&cast(&ones, dtype), &cast(&edges, dtype));
+        assert_eq!(values(&counts.unwrap()), [1000.0, 0.0], "{dtype}");
+    }
+    let one: Result<Tensor> = count(&ones, &Tensor::from([1.0f64]));
+    assert!(one.unwrap_err().message().contains("at least two edges"));
+    let half = cast(&ones, ScalarType::F16);
+    assert!(
+        ops::histogram_bin_ct(&half, 3, None, None, false).unwrap_err().message().contains("not implemented")
+    );
+}
+
+#[test]
+fn means_and_sums_without_nan_have_types_that_hold_them() {
+    let x = Tensor::from([1i32, 2]);
+    let sum = ops::nansum(&x, None, false, Some(ScalarType::Complex64)).unwrap();
+    assert_eq!(sum.to_vec::<Complex<f32>>().unwrap(), [Complex::new(3.0, 0.0)]);
+    let error = ops::nanmean(&Tensor::from([1.0f32]), None, false, Some(ScalarType::I64)).unwrap_err();
+    assert!(error.message().contains("floating point or complex"), "{error}");
 }

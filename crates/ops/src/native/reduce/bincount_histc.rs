@@ -111,21 +111,18 @@ pub fn histogram_edges(
 ) -> Result<(Tensor, Tensor)> {
     const NAME: &str = "histogram";
     ensure!(
-        bins.dim() == 1 && bins.numel() > 0,
+        bins.dim() == 1 && bins.numel() > 1,
         Shape(NAME, "bins"),
-        "bins tensor should have one dimension and at least one edge"
+        "bins tensor should have one dimension and at least two edges"
     );
     ensure!(
         bins.dtype() == self_.dtype(),
         Dtype(NAME, "bins"),
         "input tensor and bins tensors should have the same dtype"
     );
-    let wide = matches!(self_.dtype(), ScalarType::F32 | ScalarType::F64);
     ensure!(
-        wide,
-        NotImplemented,
-        operator = "histc",
-        argument = "self",
+        self_.dtype().is_floating_point(),
+        NotImplemented(NAME, "self"),
         "\"histogram_cpu\" not implemented for '{}'",
         self_.dtype()
     );
@@ -144,7 +141,7 @@ pub fn histogram_edges(
     let mut sums = zeros(NAME, edges.len() as i64 - 1, 0f64)?;
     let (first, end) = (edges[0], edges[edges.len() - 1]);
     for (x, w) in flat::<f64>(self_, ScalarType::F64)?.into_iter().zip(weights) {
-        if (first..=end).contains(&x) && !sums.is_empty() {
+        if (first..=end).contains(&x) {
             let bin = edges.partition_point(|edge| *edge <= x) - 1;
             sums[bin.min(edges.len() - 2)] += w;
         }
@@ -183,6 +180,12 @@ pub fn histogram_count(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
+    ensure!(
+        matches!(self_.dtype(), ScalarType::F32 | ScalarType::F64),
+        NotImplemented("histogram", "self"),
+        "\"histogramdd\" not implemented for '{}'",
+        self_.dtype()
+    );
     let edges = edges_of_count(self_, bins, range)?;
     histogram_edges(self_, &edges, weight, density)
 }

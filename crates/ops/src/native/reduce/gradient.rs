@@ -1,6 +1,8 @@
 //! `gradient`: finite differences of sampled functions.
 
 use super::diff::neighbours;
+use crate::loops::reduce::computing_type;
+use crate::tensor_iterator::result_type;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ensure};
 
@@ -26,11 +28,7 @@ fn gradients(self_: &Tensor, dims: &[i64], spacing: &[Spacing], edge_order: i64)
         spacing.len()
     );
     let wrapped = crate::native::shape::view::wrap_dims(NAME, dims, self_.dim())?;
-    let x = if self_.dtype().is_integral(true) {
-        self_.to(flambeau_core::default_dtype())?
-    } else {
-        self_.clone()
-    };
+    let x = in_floating_point(self_)?;
     let mut made = vec![];
     for (d, spacing) in wrapped.iter().zip(spacing) {
         let size = x.sizes().get(*d).copied().unwrap_or(1);
@@ -41,10 +39,15 @@ fn gradients(self_: &Tensor, dims: &[i64], spacing: &[Spacing], edge_order: i64)
         );
         made.push(match spacing {
             Spacing::Uniform(h) => uniform_gradient(&x, *d as i64, *h, edge_order)?,
-            Spacing::Coordinates(coordinates) => nonuniform_gradient(&x, *d, coordinates, edge_order)?,
+            Spacing::Coordinates(coordinates) => nonuniform_gradient(self_, *d, coordinates, edge_order)?,
         });
     }
     Ok(made)
+}
+
+/// Integers in the default dtype, in which slopes are computed.
+fn in_floating_point(x: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_integral(true) { x.to(flambeau_core::default_dtype()) } else { Ok(x.clone()) }
 }
 
 /// `a * x[i] + b * x[i + 1] + c * x[i + 2]`, for `count` indices `i` from `at`.
@@ -70,7 +73,7 @@ fn uniform_gradient(x: &Tensor, dim: i64, h: Scalar, edge_order: i64) -> Result<
 }
 
 /// Derivatives of the parabolas through three consecutive samples; at the ends differences of two samples (`edge_order` 1) or
-/// derivatives of the same parabolas (2).
+/// derivatives of the same parabolas (2). They are computed in the accumulation type, and rounded once.
 fn nonuniform_gradient(x: &Tensor, d: usize, coordinates: &Tensor, edge_order: i64) -> Result<Tensor> {
     let (dim, n) = (d as i64, x.sizes()[d]);
     ensure!(
@@ -79,6 +82,10 @@ fn nonuniform_gradient(x: &Tensor, d: usize, coordinates: &Tensor, edge_order: i
         "expected a 1-D coordinate tensor of {n} entries but got sizes {:?}",
         coordinates.sizes()
     );
+    // The distances of integers are divided by, in the default dtype.
+    let dtype = result_type([x, &in_floating_point(coordinates)?])?;
+    let [x, coordinates] = [x, coordinates].map(|tensor| tensor.to(computing_type(dtype)));
+    let (x, coordinates) = (&x?, &coordinates?);
     let mut sizes = DimVec::from_elem(1, x.dim());
     sizes[d] = n - 1;
     let (before, behind) = neighbours(coordinates, 0)?;
@@ -97,7 +104,7 @@ fn nonuniform_gradient(x: &Tensor, d: usize, coordinates: &Tensor, edge_order: i
         let first = s1.sub(&bend.mul(&h1)?)?.narrow(dim, 0, 1)?;
         (first, s2.add(&bend.mul(&h2)?)?.narrow(dim, n - 3, 1)?)
     };
-    ops::cat(&[first, inside, last], dim)
+    ops::cat(&[first, inside, last], dim)?.to(dtype)
 }
 
 fn dims_or_all(self_: &Tensor, dim: Option<i64>) -> Vec<i64> {

@@ -2,7 +2,7 @@
 
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, ScalarType, Storage, ensure};
+use flambeau_core::{MemoryFormat, Result, ScalarType, Storage, ensure};
 
 /// The exclusive or of the elements' bits, as f64 or int64, along the given dimensions or of all elements.
 pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
@@ -24,8 +24,10 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
     }
     let bits = if keepdim || dims.is_empty() { bits } else { bits.squeeze_dims(&dims)? };
     let hash = bits.view_dtype(ScalarType::U64)?;
-    // Where nothing was converted and no dimension has several elements, it is still a view.
-    if Storage::ptr_eq(hash.storage(), self_.storage()) { ops::clone(&hash, None) } else { Ok(hash) }
+    // Row-major, as every reduction. Where nothing was converted and no dimension has several elements, it is still a view.
+    let row_major = Some(MemoryFormat::Contiguous);
+    let is_done = hash.is_contiguous() && !Storage::ptr_eq(hash.storage(), self_.storage());
+    if is_done { Ok(hash) } else { ops::clone(&hash, row_major) }
 }
 
 /// The exclusive or along a dimension: of its halves, until one element is left.

@@ -117,7 +117,7 @@ pub fn nansum(
     if self_.dtype().is_floating_point() {
         accumulate("nansum", self_, dim, out, NanSum, Epilogue::Identity)
     } else {
-        accumulate("nansum", self_, dim, out, Sum, Epilogue::Identity)
+        accumulate_parts("nansum", self_, dim, out, Sum, Epilogue::Identity)
     }
 }
 
@@ -295,6 +295,13 @@ pub fn nanmean(
             Dtype("nanmean", "self"),
             "expected input to have floating point dtype but got {}",
             self_.dtype()
+        );
+    }
+    if let Some(dtype) = dtype {
+        ensure!(
+            dtype.is_differentiable(),
+            Dtype("nanmean", "dtype"),
+            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {dtype}"
         );
     }
     let count = ops::sum_dim_intlist(&self_.isnan()?.logical_not()?, dim, keepdim, None)?;

@@ -11,13 +11,19 @@ fn check_dx(name: &str, dx: Scalar) -> Result<()> {
     Ok(())
 }
 
+/// Integers in int64, so that their sums and differences do not overflow.
+fn in_wide_integers(t: &Tensor) -> Result<Tensor> {
+    let is_narrow = t.dtype().is_integral(false) && t.dtype() != ScalarType::U64;
+    if is_narrow { t.to(ScalarType::I64) } else { Ok(t.clone()) }
+}
+
 /// Sums of consecutive elements, times the distance between them: twice the areas of the trapezoids.
 fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Result<Tensor> {
     let boolean = |t: &Tensor| t.dtype() == ScalarType::Bool;
     ensure!(!boolean(y), Dtype(name, "y"), "received a bool input for `y`, but bool is not supported");
     let d = shape::wrap_dim(dim, y.dim()).map_err(|e| e.in_operator(name))?;
     ensure!(y.dim() > 0, Index(name, "y"), "expected `y` to have at least one dimension");
-    let (before, behind) = neighbours(y, dim)?;
+    let (before, behind) = neighbours(&in_wide_integers(y)?, dim)?;
     let both = before.add(&behind)?;
     let x = match spacing {
         Spacing::Uniform(dx) => return both.mul_scalar(dx),
@@ -38,7 +44,7 @@ fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Resul
         let sizes: DimVec = std::iter::repeat_n(1, missing).chain(x.sizes().iter().copied()).collect();
         x.reshape(&sizes)?
     };
-    let (from, to) = neighbours(&x, dim)?;
+    let (from, to) = neighbours(&in_wide_integers(&x)?, dim)?;
     to.sub(&from)?.mul(&both)
 }
 
