@@ -11,7 +11,7 @@ fn check_dx(name: &str, dx: Scalar) -> Result<()> {
     Ok(())
 }
 
-/// Integers in int64, so that their sums and differences do not overflow.
+/// Integers in int64, so that their sums do not overflow.
 fn in_wide_integers(t: &Tensor) -> Result<Tensor> {
     let is_narrow = t.dtype().is_integral(false) && t.dtype() != ScalarType::U64;
     if is_narrow { t.to(ScalarType::I64) } else { Ok(t.clone()) }
@@ -23,10 +23,12 @@ fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Resul
     ensure!(!boolean(y), Dtype(name, "y"), "received a bool input for `y`, but bool is not supported");
     let d = shape::wrap_dim(dim, y.dim()).map_err(|e| e.in_operator(name))?;
     ensure!(y.dim() > 0, Index(name, "y"), "expected `y` to have at least one dimension");
-    let (before, behind) = neighbours(&in_wide_integers(y)?, dim)?;
-    let both = before.add(&behind)?;
+    let both = |y: &Tensor| -> Result<Tensor> {
+        let (before, behind) = neighbours(y, dim)?;
+        before.add(&behind)
+    };
     let x = match spacing {
-        Spacing::Uniform(dx) => return both.mul_scalar(dx),
+        Spacing::Uniform(dx) => return both(&in_wide_integers(y)?)?.mul_scalar(dx),
         Spacing::Coordinates(x) => x,
     };
     ensure!(!boolean(x), Dtype(name, "x"), "received a bool input for `x`, but bool is not supported");
@@ -44,8 +46,8 @@ fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Resul
         let sizes: DimVec = std::iter::repeat_n(1, missing).chain(x.sizes().iter().copied()).collect();
         x.reshape(&sizes)?
     };
-    let (from, to) = neighbours(&in_wide_integers(&x)?, dim)?;
-    to.sub(&from)?.mul(&both)
+    let (from, to) = neighbours(&x, dim)?;
+    to.sub(&from)?.mul(&both(y)?)
 }
 
 /// Where samples are: at given coordinates, or equally spaced.
