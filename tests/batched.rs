@@ -234,7 +234,7 @@ const DYNAMIC: &[&str] = &[
 ];
 
 /// Operators that are an error for some arguments, with a part of the message that says why: they write to a tensor that all examples
-/// share, address memory, or are views of elements that have to be adjacent.
+/// share, address memory, are views of elements that have to be adjacent, or go by sizes of batches that each example has of its own.
 const REFUSED: &[(&str, &str)] = &[
     ("as_strided_scatter", "depends on how the elements of the batch are laid out in memory"),
     ("as_strided_scatter", "because there exists a Tensor `other`"),
@@ -243,6 +243,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("native_batch_norm", "which will be updated in place, were not batched"),
     ("rrelu_with_noise", "different inplace randomness on an unbatched tensor"),
     ("view_as_complex", "stride"),
+    ("gru.data", "We don't support vmap over calling .item()"),
+    ("lstm.data", "We don't support vmap over calling .item()"),
+    ("rnn_relu.data", "We don't support vmap over calling .item()"),
+    ("rnn_tanh.data", "We don't support vmap over calling .item()"),
 ];
 
 fn is_known(name: &str, message: &str) -> bool {

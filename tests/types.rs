@@ -189,7 +189,11 @@ const UNTRIED: &[Untried] = &[
         "eight bits cannot hold the numbers that are counted",
     ),
     (&["blackman_window*", "where"], &[F8E8M0FNU], "the type has no zero"),
-    (&["gradient.tensor*"], WHOLE, "positions truncated to whole numbers coincide"),
+    (
+        &["gradient.tensor*"],
+        &[Bool, U8, I8, I16, I32, I64, U16, U32, U64],
+        "positions truncated to whole numbers coincide",
+    ),
     (&["linspace*"], WHOLE, "the ends are cut to whole numbers before they are divided"),
     (&["randperm*"], &[BF16], "the type cannot tell as many numbers apart, in PyTorch neither"),
 ];

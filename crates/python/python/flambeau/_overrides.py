@@ -7,7 +7,7 @@ that is no tensor is called where a tensor is expected.
 """
 
 import sys
-import threading
+from _thread import _local
 from types import FunctionType
 
 from . import _dispatch, _flambeau
@@ -111,7 +111,7 @@ def _answer(func, value, types, args, kwargs):
         _calls.running.pop()
 
 
-class _Calls(threading.local):
+class _Calls(_local):
     """The calls that a thread is in: of overrides, by functions and the objects whose overrides were called, and of the default one."""
 
     def __init__(self):

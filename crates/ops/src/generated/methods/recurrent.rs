@@ -11,6 +11,16 @@ impl Tensor {
     /// A step of `lstm`: what it shows and what it remembers.
     ///
     /// [`lstm_cell_with`](Tensor::lstm_cell_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::zeros(&[1, 1], ())?;
+    /// let h = [x.clone(), Tensor::from([[2.0]])];
+    /// let w = Tensor::zeros(&[4, 1], ())?;
+    /// assert_eq!(Tensor::lstm_cell(&x, &h, &w, &w)?.1.to_vec::<f64>()?, [1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lstm_cell(
         input: &Tensor,
         hx: &[Tensor],
@@ -21,6 +31,17 @@ impl Tensor {
     }
 
     /// [`lstm_cell`](Tensor::lstm_cell) with options: `b_ih`, `b_hh`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::zeros(&[1, 1], ())?;
+    /// let h = [x.clone(), Tensor::from([[2.0]])];
+    /// let w = Tensor::zeros(&[4, 1], ())?;
+    /// let b = Tensor::from([0.0, f64::INFINITY, 0.0, 0.0]);
+    /// assert_eq!(Tensor::lstm_cell_with(&x, &h, &w, &w, LstmCellOptions::new().b_ih(&b))?.1.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lstm_cell_with(
         input: &Tensor,
         hx: &[Tensor],
@@ -34,11 +55,32 @@ impl Tensor {
     /// A step of `gru`.
     ///
     /// [`gru_cell_with`](Tensor::gru_cell_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::zeros(&[1, 1], ())?;
+    /// let h = Tensor::from([[2.0]]);
+    /// let w = Tensor::zeros(&[3, 1], ())?;
+    /// assert_eq!(Tensor::gru_cell(&x, &h, &w, &w)?.to_vec::<f64>()?, [1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gru_cell(input: &Tensor, hx: &Tensor, w_ih: &Tensor, w_hh: &Tensor) -> Result<Tensor> {
         ops::gru_cell(input, hx, w_ih, w_hh, None, None)
     }
 
     /// [`gru_cell`](Tensor::gru_cell) with options: `b_ih`, `b_hh`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::zeros(&[1, 1], ())?;
+    /// let h = Tensor::from([[2.0]]);
+    /// let w = Tensor::zeros(&[3, 1], ())?;
+    /// let b = Tensor::from([0.0, f64::INFINITY, 0.0]);
+    /// assert_eq!(Tensor::gru_cell_with(&x, &h, &w, &w, GruCellOptions::new().b_ih(&b))?.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn gru_cell_with(
         input: &Tensor,
         hx: &Tensor,
@@ -52,11 +94,31 @@ impl Tensor {
     /// A step of `rnn_tanh`: `tanh(w_ih input + b_ih + w_hh hx + b_hh)`.
     ///
     /// [`rnn_tanh_cell_with`](Tensor::rnn_tanh_cell_with) takes options.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0]]);
+    /// let h = Tensor::from([[f64::INFINITY]]);
+    /// let w = Tensor::from([[1.0]]);
+    /// assert_eq!(Tensor::rnn_tanh_cell(&x, &h, &w, &w)?.to_vec::<f64>()?, [1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rnn_tanh_cell(input: &Tensor, hx: &Tensor, w_ih: &Tensor, w_hh: &Tensor) -> Result<Tensor> {
         ops::rnn_tanh_cell(input, hx, w_ih, w_hh, None, None)
     }
 
     /// [`rnn_tanh_cell`](Tensor::rnn_tanh_cell) with options: `b_ih`, `b_hh`.
+    ///
+    /// ```
+    /// # use flambeau_core::*;
+    /// # use flambeau_ops::{Tensor, ops::options::*};
+    /// let x = Tensor::from([[0.0]]);
+    /// let w = Tensor::from([[1.0]]);
+    /// let b = Tensor::from([-f64::INFINITY]);
+    /// assert_eq!(Tensor::rnn_tanh_cell_with(&x, &x, &w, &w, RnnTanhCellOptions::new().b_ih(&b))?.to_vec::<f64>()?, [-1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rnn_tanh_cell_with(
         input: &Tensor,
         hx: &Tensor,

@@ -121,7 +121,7 @@ pub fn histogram_edges(
         "input tensor and bins tensors should have the same dtype"
     );
     ensure!(
-        self_.dtype().is_floating_point(),
+        matches!(self_.dtype(), ScalarType::F16 | ScalarType::BF16 | ScalarType::F32 | ScalarType::F64),
         NotImplemented(NAME, "self"),
         "\"histogram_cpu\" not implemented for '{}'",
         self_.dtype()

@@ -62,13 +62,14 @@ pub fn unfold_backward(
     ensure!(step > 0, InvalidArgument(NAME, "step"), "step is {step} but must be > 0");
     let d = shape::wrap_dim(dim, input_sizes.len()).map_err(|e| e.in_operator(NAME))?;
     let length = input_sizes.get(d).copied().unwrap_or(1);
+    let fits = (0..=length).contains(&size);
     let mut windows = DimVec::from_slice(input_sizes);
-    if let Some(count) = windows.get_mut(d) {
-        *count = (length - size.max(0)) / step + 1;
+    if let Some(count) = windows.get_mut(d).filter(|_| fits) {
+        *count = (length - size) / step + 1;
     }
     windows.push(size);
     ensure!(
-        (0..=length).contains(&size) && shape::same(grad_in.sizes(), &windows),
+        fits && shape::same(grad_in.sizes(), &windows),
         Shape(NAME, "grad_in"),
         "expected windows of {size} elements of sizes {input_sizes:?} but got sizes {:?}",
         grad_in.sizes()
