@@ -181,9 +181,10 @@ fn packed(kind: Kind, args: &[Arg]) -> Vec<Array> {
         (0..sizes.len()).filter(lasts).map(step).collect()
     };
     let (outputs, ends): (Vec<_>, Vec<_>) = (0..sizes[0]).map(|b| call.sequence(b, steps(b))).unzip();
-    let places: Vec<[usize; 2]> = (0..sizes.len()).flat_map(|t| (0..sizes[t]).map(move |b| [t, b])).collect();
+    let positions: Vec<[usize; 2]> =
+        (0..sizes.len()).flat_map(|t| (0..sizes[t]).map(move |b| [t, b])).collect();
     let output = build(&[data.sizes[0], outputs[0][0].len()], |at| {
-        let [t, b] = places[at[0]];
+        let [t, b] = positions[at[0]];
         outputs[b][t][at[1]]
     });
     [vec![output], call.last(&ends)].concat()

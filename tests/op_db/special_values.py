@@ -13,7 +13,7 @@ SMALL = [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.125, 1.25, 1.5, 1.625
 LARGE = [2.25, 2.5, 2.75, 3, 3.5, 3.75, 4.5, 5.5, 7, 7.5, 8, 9.5, 10, 12, 15, 18, 20, 22, 30, 50, 100]
 POSITIVE = SMALL + LARGE
 BOTH = [-x for x in POSITIVE] + POSITIVE
-# Where a phase has many turns, and where a series has one term.
+# Where a phase is large, and where a series has one term.
 FAR, TINY = [-1024, -4096, -32768], [2.0**-14, 2.0**-9, 2.0**-7]
 UNIT = [x / 32 for x in range(-31, 32) if x]
 INFINITY = mp.inf

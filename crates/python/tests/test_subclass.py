@@ -289,6 +289,6 @@ def test_tensors_of_another_library_are_an_error():
     for call in (lambda: x * other, lambda: x @ other, lambda: x - other):
         with pytest.raises(TypeError, match="unsupported operand"):
             call()
-    # Its function asks this library's default override, which leaves it alone.
+    # Its function calls this library's default override, which leaves it alone.
     with pytest.raises(TypeError, match="expected a foreign tensor"):
         x + other

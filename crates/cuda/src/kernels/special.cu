@@ -384,7 +384,7 @@ INLINE double special_spherical_bessel_j0(double x) {
 
 INLINE double airy_phase(double x) { return 2.0 / 3 * x * sqrt(x); }
 
-// The phase as the sum of two numbers, for `x` so large that the rounding of the first one turns sine and cosine.
+// The phase as the sum of two numbers, for `x` so large that the rounding of the first one changes sine and cosine.
 INLINE double exact_airy_phase(double x, double* low) {
     const double two_thirds_low = 3.700743415417188e-17;
     const double root = sqrt(x), root_low = fma(-root, root, x) / (2 * root);

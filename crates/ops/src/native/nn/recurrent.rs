@@ -3,7 +3,7 @@
 //! A step sees its input and the states that the step before has left. What depends on inputs alone is one product for all steps.
 
 use crate::{Tensor, ops};
-use flambeau_core::{Result, bail, ensure};
+use flambeau_core::{Result, bail, ensure, fallible};
 use smallvec::{SmallVec, smallvec};
 
 /// What a step leaves: what it shows, and for `lstm` what it remembers.
@@ -144,13 +144,15 @@ impl<'a> Network<'a> {
         let name = kind.name();
         let directions = if bidirectional { 2 } else { 1 };
         let passes = usize::try_from(num_layers).unwrap_or_default().saturating_mul(directions);
-        let least = if has_biases { 4 } else { 2 };
+        let minimum = if has_biases { 4 } else { 2 };
         let each = params.len().checked_div(passes).unwrap_or_default();
-        let has_projection = kind == Kind::Lstm && each == least + 1;
+        let has_projection = kind == Kind::Lstm && each == minimum + 1;
         ensure!(
-            passes > 0 && passes.checked_mul(each) == Some(params.len()) && (each == least || has_projection),
+            passes > 0
+                && passes.checked_mul(each) == Some(params.len())
+                && (each == minimum || has_projection),
             InvalidArgument(name, "params"),
-            "expected {least} parameters for each of {num_layers} layers and {directions} directions but got {}",
+            "expected {minimum} parameters for each of {num_layers} layers and {directions} directions but got {}",
             params.len()
         );
         let passes = params.chunks(each).map(|params| Weights::of(params, has_biases)).collect();
@@ -216,7 +218,7 @@ impl Pass<'_> {
     fn padded(&self, x: &Tensor, mut states: States) -> Result<(Tensor, States)> {
         let mut steps = ops::unbind_int(&self.weights.of_inputs(self.kind, x)?, 0)?;
         self.reverse_if_backwards(&mut steps);
-        let mut outputs = Vec::with_capacity(steps.len());
+        let mut outputs = fallible::with_capacity(steps.len())?;
         for step in &steps {
             states = self.kind.step(step, &states, self.weights)?;
             outputs.push(states[0].clone());

@@ -40,7 +40,7 @@ fn sin_cos_shifted(x: f64) -> (f64, f64) {
 pub(super) fn j0(x: f64) -> f64 {
     let x = x.abs();
     if x < 1.0 / 128.0 {
-        // The series, whose next term is below half a unit in the last place: no result exceeds 1.
+        // The series, whose next term is below half an ulp: no result exceeds 1.
         let t = x * x / 4.0;
         return 1.0 - t * (1.0 - t / 4.0 * (1.0 - t / 9.0));
     }
@@ -146,7 +146,7 @@ fn phase(x: f64) -> f64 {
     2.0 / 3.0 * x * x.sqrt()
 }
 
-/// The phase as the sum of two numbers, for `x` so large that the rounding of the first one turns sine and cosine.
+/// The phase as the sum of two numbers, for `x` so large that the rounding of the first one changes sine and cosine.
 fn exact_phase(x: f64) -> (f64, f64) {
     /// `2 / 3` less the number that stands for it.
     const TWO_THIRDS_LOW: f64 = 3.700743415417188e-17;
