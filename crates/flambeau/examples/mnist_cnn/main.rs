@@ -17,6 +17,7 @@ use flambeau::nn::Module;
 use flambeau::{Generator, Result};
 use micro_batches::MicroBatches;
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use train::Learnt;
 
@@ -46,9 +47,13 @@ fn this_program() -> Command {
     command
 }
 
+/// Held by a training: those of one process draw from its generator of random numbers, so that there is one at a time.
+static TRAINING: Mutex<()> = Mutex::new(());
+
 /// Trains, and says what that came to. With several ranks the first one says it.
 pub(crate) fn run(args: &Args) -> Result<Learnt> {
     args.check()?;
+    let _alone = TRAINING.lock().unwrap_or_else(PoisonError::into_inner);
     if args.threads > 0 {
         flambeau::set_num_threads(args.threads);
     }
