@@ -294,6 +294,17 @@ fn adjacent_indices_are_as_others() -> Result<()> {
     Ok(())
 }
 
+/// A tensor without dimensions has one element, at index 0.
+#[test]
+fn elements_are_put_where_there_are_no_dimensions() -> Result<()> {
+    let (x, zero) = (Tensor::from(2.0f32), Tensor::from(0i64));
+    let one = Tensor::from(1.0f32);
+    assert_eq!(ops::put(&x, &zero, &one, true)?.to_vec::<f32>()?, [3.0]);
+    assert_eq!(ops::put(&x, &zero, &one, false)?.to_vec::<f32>()?, [1.0]);
+    assert_eq!(ops::take(&x, &zero)?.to_vec::<f32>()?, [2.0]);
+    Ok(())
+}
+
 #[test]
 fn slices_are_filled_with_numbers_that_the_type_holds() {
     let index = Tensor::from([0i64]);

@@ -320,13 +320,17 @@ impl DimIndex<'_> {
 
     /// The runs of adjacent indices, if all rows have the same indices of a dense dimension, and many of these are adjacent.
     fn shared_runs(&self, index: &[i64], from_strides: &[i64]) -> Result<Option<Vec<AdjacentRun>>> {
-        let last = self.sizes.len() - 1;
-        let is_shared = self.index_strides[..last].iter().all(|stride| *stride == 0);
-        let is_dense = self.stride == 1 && self.index_strides[last] == 1 && from_strides[last] == 1;
-        if !is_shared || !is_dense || self.dim != last {
+        let (Some((&count, _)), Some((&1, outer)), Some(1)) =
+            (self.sizes.split_last(), self.index_strides.split_last(), from_strides.last())
+        else {
+            return Ok(None);
+        };
+        let is_shared = outer.iter().all(|stride| *stride == 0);
+        let is_of_indices_alone = self.strides.last() == Some(&0) && self.stride == 1;
+        if !is_shared || !is_of_indices_alone {
             return Ok(None);
         }
-        adjacent_runs(&index[..self.sizes[last] as usize])
+        adjacent_runs(&index[..count as usize])
     }
 
     /// The dimension that threads split, and the grain size: the largest of those along which the elements of `to` are distinct
