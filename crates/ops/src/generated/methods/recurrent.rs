@@ -15,9 +15,10 @@ impl Tensor {
     /// ```
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
-    /// let x = Tensor::zeros(&[1, 1], ())?;
+    /// let x = Tensor::from([[0.0]]);
     /// let h = [x.clone(), Tensor::from([[2.0]])];
-    /// let w = Tensor::zeros(&[4, 1], ())?;
+    /// let w = Tensor::from([[0.0];
+    /// 4]);
     /// assert_eq!(Tensor::lstm_cell(&x, &h, &w, &w)?.1.to_vec::<f64>()?, [1.0]);
     /// # Ok::<(), Error>(())
     /// ```
@@ -35,9 +36,10 @@ impl Tensor {
     /// ```
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
-    /// let x = Tensor::zeros(&[1, 1], ())?;
+    /// let x = Tensor::from([[0.0]]);
     /// let h = [x.clone(), Tensor::from([[2.0]])];
-    /// let w = Tensor::zeros(&[4, 1], ())?;
+    /// let w = Tensor::from([[0.0];
+    /// 4]);
     /// let b = Tensor::from([0.0, f64::INFINITY, 0.0, 0.0]);
     /// assert_eq!(Tensor::lstm_cell_with(&x, &h, &w, &w, LstmCellOptions::new().b_ih(&b))?.1.to_vec::<f64>()?, [2.0]);
     /// # Ok::<(), Error>(())
@@ -59,9 +61,10 @@ impl Tensor {
     /// ```
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
-    /// let x = Tensor::zeros(&[1, 1], ())?;
+    /// let x = Tensor::from([[0.0]]);
     /// let h = Tensor::from([[2.0]]);
-    /// let w = Tensor::zeros(&[3, 1], ())?;
+    /// let w = Tensor::from([[0.0];
+    /// 3]);
     /// assert_eq!(Tensor::gru_cell(&x, &h, &w, &w)?.to_vec::<f64>()?, [1.0]);
     /// # Ok::<(), Error>(())
     /// ```
@@ -74,9 +77,10 @@ impl Tensor {
     /// ```
     /// # use flambeau_core::*;
     /// # use flambeau_ops::{Tensor, ops::options::*};
-    /// let x = Tensor::zeros(&[1, 1], ())?;
+    /// let x = Tensor::from([[0.0]]);
     /// let h = Tensor::from([[2.0]]);
-    /// let w = Tensor::zeros(&[3, 1], ())?;
+    /// let w = Tensor::from([[0.0];
+    /// 3]);
     /// let b = Tensor::from([0.0, f64::INFINITY, 0.0]);
     /// assert_eq!(Tensor::gru_cell_with(&x, &h, &w, &w, GruCellOptions::new().b_ih(&b))?.to_vec::<f64>()?, [2.0]);
     /// # Ok::<(), Error>(())
