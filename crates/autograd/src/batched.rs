@@ -128,13 +128,16 @@ pub(crate) fn dual(primal: &Tensor, tangent: &Tensor) -> Result<Option<(Tensor, 
 /// `as_strided` of each example; `offset` is counted from the first element of `tensor`.
 pub(crate) fn as_strided(tensor: &Tensor, sizes: &[i64], strides: &[i64], offset: i64) -> Result<Tensor> {
     if !is_batched(tensor) {
-        return ops::as_strided(tensor, sizes, strides, Some(tensor.storage_offset() + offset));
+        return ops::as_strided(tensor, sizes, strides, Some(tensor.storage_offset().saturating_add(offset)));
     }
     let (whole, wrappers) = with_batches_in_front(tensor)?;
     let count = wrappers.len();
     let sizes = [&whole.sizes()[..count], sizes].concat();
     let strides = [&whole.strides()[..count], strides].concat();
-    rewrap(&ops::as_strided(&whole, &sizes, &strides, Some(whole.storage_offset() + offset))?, &wrappers)
+    rewrap(
+        &ops::as_strided(&whole, &sizes, &strides, Some(whole.storage_offset().saturating_add(offset)))?,
+        &wrappers,
+    )
 }
 
 /// A copy of a batched tensor, of which each example has these strides.

@@ -3,10 +3,10 @@
 mod steps;
 
 use super::{check_positive, parameter, parameter_if};
-use crate::functional::{self, Mode};
+use crate::functional;
 use crate::{Module, Training, Visitor, VisitorMut, init};
 use flambeau_core::{Result, ensure};
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::Tensor;
 use std::marker::PhantomData;
 use steps::zero_state;
 
@@ -74,7 +74,6 @@ pub struct Recurrent<S, const STATES: usize> {
 struct Pass {
     /// What its parameters' names end in: `_l0_reverse`.
     suffix: String,
-    backwards: bool,
     weights: Weights,
     weight_hr: Option<Tensor>,
 }
@@ -102,7 +101,6 @@ impl<S: Step<STATES>, const STATES: usize> Recurrent<S, STATES> {
             let width = if layer == 0 { input_size } else { directions * shown };
             passes.push(Pass {
                 suffix: format!("_l{layer}{}", if backwards { "_reverse" } else { "" }),
-                backwards,
                 weights: Weights::new(S::GATES * hidden_size, width, shown, options.bias)?,
                 weight_hr: options.proj_size.map(|size| parameter(&[size, hidden_size])).transpose()?,
             });
@@ -135,24 +133,16 @@ impl<S: Step<STATES>, const STATES: usize> Recurrent<S, STATES> {
         states: &[Tensor; STATES],
     ) -> Result<(Tensor, [Tensor; STATES])> {
         self.check_sizes(input, states)?;
-        let directions = if self.options.bidirectional { 2 } else { 1 };
-        let mut x = ops::transpose_int(input, 0, 1)?;
-        let mut ends: [Vec<Tensor>; STATES] = std::array::from_fn(|_| Vec::new());
-        for (layer, passes) in self.passes.chunks(directions).enumerate() {
-            if layer > 0 {
-                x = functional::dropout(&x, self.options.dropout, Mode::from(&self.training))?;
-            }
-            let mut outputs = Vec::new();
-            for (direction, pass) in passes.iter().enumerate() {
-                let index = (layer * directions + direction) as i64;
-                let begin = each(states, |state| state.select(0, index))?;
-                let (output, end) = pass.run::<S, STATES>(&x, begin)?;
-                outputs.push(output);
-                ends.iter_mut().zip(end).for_each(|(ends, end)| ends.push(end));
-            }
-            x = if let [only] = &outputs[..] { only.clone() } else { ops::cat(&outputs, -1)? };
-        }
-        Ok((ops::transpose_int(&x, 0, 1)?, each(&ends, |ends| ops::stack(ends, 0))?))
+        S::sequence(input, states, &self.params(), &self.options, self.training.is_training())
+    }
+
+    /// In the order of the operators.
+    fn params(&self) -> Vec<Tensor> {
+        let of_pass = |Pass { weights, weight_hr, .. }: &Pass| {
+            let Weights { weight_ih, weight_hh, bias_ih, bias_hh } = weights.clone();
+            [Some(weight_ih), Some(weight_hh), bias_ih, bias_hh, weight_hr.clone()]
+        };
+        self.passes.iter().flat_map(of_pass).flatten().collect()
     }
 
     fn check_sizes(&self, input: &Tensor, states: &[Tensor; STATES]) -> Result<()> {
@@ -176,32 +166,6 @@ impl<S: Step<STATES>, const STATES: usize> Recurrent<S, STATES> {
             );
         }
         Ok(())
-    }
-}
-
-impl Pass {
-    /// All steps of `[length, batch, input]`. What depends on inputs alone is one product for all.
-    fn run<S: Step<N>, const N: usize>(
-        &self,
-        x: &Tensor,
-        mut state: [Tensor; N],
-    ) -> Result<(Tensor, [Tensor; N])> {
-        let mut steps = ops::unbind_int(&self.weights.of_input(x)?, 0)?;
-        if self.backwards {
-            steps.reverse();
-        }
-        let mut outputs = Vec::new();
-        for step in &steps {
-            state = S::step(step, &state, &self.weights.weight_hh, self.weights.bias_hh.as_ref())?;
-            if let Some(weight) = &self.weight_hr {
-                state[0] = ops::linear(&state[0], weight, None)?;
-            }
-            outputs.push(state[0].clone());
-        }
-        if self.backwards {
-            outputs.reverse();
-        }
-        Ok((ops::stack(&outputs, 0)?, state))
     }
 }
 
@@ -230,7 +194,7 @@ impl<S: Step<STATES>, const STATES: usize> Module for Recurrent<S, STATES> {
 }
 
 /// The parameters of a step.
-#[derive(Debug, Module)]
+#[derive(Clone, Debug, Module)]
 struct Weights {
     weight_ih: Tensor,
     weight_hh: Tensor,
@@ -246,10 +210,6 @@ impl Weights {
             bias_ih: parameter_if(bias, &[rows])?,
             bias_hh: parameter_if(bias, &[rows])?,
         })
-    }
-
-    fn of_input(&self, x: &Tensor) -> Result<Tensor> {
-        ops::linear(x, &self.weight_ih, self.bias_ih.as_ref())
     }
 }
 
@@ -312,8 +272,8 @@ impl<S: Step<STATES>, const STATES: usize> RecurrentCell<S, STATES> {
     /// # Errors
     /// `Shape` for an input or states of other sizes.
     pub fn forward_from(&self, input: &Tensor, states: &[Tensor; STATES]) -> Result<[Tensor; STATES]> {
-        let x = self.weights.of_input(input)?;
-        S::step(&x, states, &self.weights.weight_hh, self.weights.bias_hh.as_ref())
+        let Weights { weight_ih, weight_hh, bias_ih, bias_hh } = &self.weights;
+        S::step(input, states, [weight_ih, weight_hh], [bias_ih.as_ref(), bias_hh.as_ref()])
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parts of tensors: every kind of index, against a definition that walks no strides.
 
-use flambeau_core::ErrorKind;
+use flambeau_core::{ErrorKind, ScalarType};
 use flambeau_ops::tensor::index::{Ellipsis, Indices, NewAxis, Step, TensorIndex, slice};
 use flambeau_ops::{Tensor, ops};
 
@@ -139,4 +139,12 @@ fn scatter_of_its_own_columns() {
     let index = Tensor::from_vec(vec![0i64, 2, 1, 0, 3, 1], &[3, 2]).unwrap();
     ops::scatter_add_(&x, 1, &index, &columns).unwrap();
     assert_eq!(x.to_vec::<i64>().unwrap(), [1, 1, 5, 3, 11, 10, 6, 7, 8, 20, 10, 20]);
+}
+
+#[test]
+fn views_of_empty_tensors_begin_anywhere() {
+    let empty = Tensor::zeros(&[3, 5, i64::MAX - 1, 0], ScalarType::F32).unwrap();
+    assert_eq!(ops::select_int(&empty, 1, -1).unwrap().sizes(), [3, i64::MAX - 1, 0]);
+    let wide = Tensor::zeros(&[0, 1 << 40, 1 << 40], ScalarType::F32).unwrap();
+    assert_eq!(ops::diagonal(&wide, 1 << 39, 1, 2).unwrap().sizes(), [0, 1 << 39]);
 }

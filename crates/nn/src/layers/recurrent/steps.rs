@@ -1,53 +1,77 @@
-//! What one step of each kind of recurrent network computes.
+//! The operators that each kind of recurrent network calls.
 
-use super::each;
+use super::{RecurrentOptions, each};
 use flambeau_core::Result;
-use flambeau_ops::native::nn::recurrent;
 use flambeau_ops::{Tensor, ops};
 
-/// A step of a recurrent network that leaves so many states; the first is its output.
+/// A kind of recurrent network that has so many states; the first is its output.
 pub trait Step<const STATES: usize>: Send + Sync + std::fmt::Debug + 'static {
     /// How errors name it.
     const NAME: &'static str;
     /// How many gates the rows of its weights are for.
     const GATES: i64;
 
-    /// The states after a step, where `x` is the input times its weight, with its bias.
+    /// The outputs of all steps of `[batch, length, input]`, and the states after the last one of each layer and direction. `params` are in
+    /// PyTorch's order: for each layer and direction weights of input and state, their biases, a projection.
+    ///
+    /// # Errors
+    /// `Shape` for sizes that do not fit.
+    fn sequence(
+        input: &Tensor,
+        states: &[Tensor; STATES],
+        params: &[Tensor],
+        options: &RecurrentOptions,
+        train: bool,
+    ) -> Result<(Tensor, [Tensor; STATES])>;
+
+    /// The states after one step, from weights and biases of input and state.
     ///
     /// # Errors
     /// `Shape` for sizes that do not fit.
     fn step(
-        x: &Tensor,
+        input: &Tensor,
         states: &[Tensor; STATES],
-        weight: &Tensor,
-        bias: Option<&Tensor>,
+        weights: [&Tensor; 2],
+        biases: [Option<&Tensor>; 2],
     ) -> Result<[Tensor; STATES]>;
 }
 
-/// `tanh(W x + U h)`.
-#[derive(Debug)]
-pub struct ElmanTanh;
+macro_rules! steps {
+    ($($(#[$doc:meta])* $step:ident $name:literal $gates:literal $sequence:ident $cell:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $step;
 
-impl Step<1> for ElmanTanh {
-    const NAME: &'static str = "Rnn";
-    const GATES: i64 = 1;
+        impl Step<1> for $step {
+            const NAME: &'static str = $name;
+            const GATES: i64 = $gates;
 
-    fn step(x: &Tensor, [h]: &[Tensor; 1], weight: &Tensor, bias: Option<&Tensor>) -> Result<[Tensor; 1]> {
-        Ok([ops::tanh(&(x + ops::linear(h, weight, bias)?)?)?])
-    }
+            fn sequence(
+                input: &Tensor, [h]: &[Tensor; 1], params: &[Tensor], options: &RecurrentOptions, train: bool,
+            ) -> Result<(Tensor, [Tensor; 1])> {
+                let (layers, dropout) = (options.num_layers, options.dropout);
+                let (output, end) = ops::$sequence(
+                    input, h, params, options.bias, layers, dropout, train, options.bidirectional, true,
+                )?;
+                Ok((output, [end]))
+            }
+
+            fn step(
+                input: &Tensor, [h]: &[Tensor; 1], [w_ih, w_hh]: [&Tensor; 2], [b_ih, b_hh]: [Option<&Tensor>; 2],
+            ) -> Result<[Tensor; 1]> {
+                Ok([ops::$cell(input, h, w_ih, w_hh, b_ih, b_hh)?])
+            }
+        }
+    )*};
 }
 
-/// `relu(W x + U h)`.
-#[derive(Debug)]
-pub struct ElmanRelu;
-
-impl Step<1> for ElmanRelu {
-    const NAME: &'static str = "ReluRnn";
-    const GATES: i64 = 1;
-
-    fn step(x: &Tensor, [h]: &[Tensor; 1], weight: &Tensor, bias: Option<&Tensor>) -> Result<[Tensor; 1]> {
-        Ok([ops::relu(&(x + ops::linear(h, weight, bias)?)?)?])
-    }
+steps! {
+    /// `tanh(W x + U h)`.
+    ElmanTanh "Rnn" 1 rnn_tanh_input rnn_tanh_cell;
+    /// `relu(W x + U h)`.
+    ElmanRelu "ReluRnn" 1 rnn_relu_input rnn_relu_cell;
+    /// Cho et al., 2014, with the reset after the product, as PyTorch and cuDNN have it.
+    GruStep "Gru" 3 gru_input gru_cell;
 }
 
 /// Hochreiter and Schmidhuber, 1997, with the forget gate of Gers et al., 2000.
@@ -58,26 +82,35 @@ impl Step<2> for LstmStep {
     const NAME: &'static str = "Lstm";
     const GATES: i64 = 4;
 
-    fn step(
-        x: &Tensor,
-        [h, memory]: &[Tensor; 2],
-        weight: &Tensor,
-        bias: Option<&Tensor>,
-    ) -> Result<[Tensor; 2]> {
-        recurrent::lstm_gates(&(x + ops::linear(h, weight, bias)?)?, memory)
+    fn sequence(
+        input: &Tensor,
+        states: &[Tensor; 2],
+        params: &[Tensor],
+        options: &RecurrentOptions,
+        train: bool,
+    ) -> Result<(Tensor, [Tensor; 2])> {
+        let (layers, dropout) = (options.num_layers, options.dropout);
+        let (output, hidden, memory) = ops::lstm_input(
+            input,
+            states,
+            params,
+            options.bias,
+            layers,
+            dropout,
+            train,
+            options.bidirectional,
+            true,
+        )?;
+        Ok((output, [hidden, memory]))
     }
-}
 
-/// Cho et al., 2014, with the reset after the product, as PyTorch and cuDNN have it.
-#[derive(Debug)]
-pub struct GruStep;
-
-impl Step<1> for GruStep {
-    const NAME: &'static str = "Gru";
-    const GATES: i64 = 3;
-
-    fn step(x: &Tensor, [h]: &[Tensor; 1], weight: &Tensor, bias: Option<&Tensor>) -> Result<[Tensor; 1]> {
-        Ok([recurrent::gru_gates(x, &ops::linear(h, weight, bias)?, h)?])
+    fn step(
+        input: &Tensor,
+        states: &[Tensor; 2],
+        [w_ih, w_hh]: [&Tensor; 2],
+        [b_ih, b_hh]: [Option<&Tensor>; 2],
+    ) -> Result<[Tensor; 2]> {
+        ops::lstm_cell(input, states, w_ih, w_hh, b_ih, b_hh).map(Into::into)
     }
 }
 

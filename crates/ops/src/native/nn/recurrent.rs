@@ -11,10 +11,7 @@ type States = SmallVec<[Tensor; 2]>;
 
 /// The states after a step of long short-term memory: what it shows and what it remembers. Hochreiter and Schmidhuber, 1997, with the forget
 /// gate of Gers et al., 2000. `gates` are the sums before the nonlinearities, `[.., 4 hidden]`.
-///
-/// # Errors
-/// `Shape` for sizes that do not fit.
-pub fn lstm_gates(gates: &Tensor, memory: &Tensor) -> Result<[Tensor; 2]> {
+fn lstm_gates(gates: &Tensor, memory: &Tensor) -> Result<[Tensor; 2]> {
     let [input, forget, new, output] = parts(gates)?;
     let kept = (ops::sigmoid(&forget)? * memory)?;
     let memory = (kept + ops::sigmoid(&input)? * ops::tanh(&new)?)?;
@@ -23,10 +20,7 @@ pub fn lstm_gates(gates: &Tensor, memory: &Tensor) -> Result<[Tensor; 2]> {
 
 /// The state after a step of a gated recurrent unit: Cho et al., 2014, with the reset after the product, as PyTorch and cuDNN have it.
 /// `of_input` and `of_state` are the products with their biases, `[.., 3 hidden]`.
-///
-/// # Errors
-/// `Shape` for sizes that do not fit.
-pub fn gru_gates(of_input: &Tensor, of_state: &Tensor, state: &Tensor) -> Result<Tensor> {
+fn gru_gates(of_input: &Tensor, of_state: &Tensor, state: &Tensor) -> Result<Tensor> {
     let [reset_x, keep_x, new_x] = parts(of_input)?;
     let [reset_h, keep_h, new_h] = parts(of_state)?;
     let keep = ops::sigmoid(&(keep_x + keep_h)?)?;
@@ -37,12 +31,14 @@ pub fn gru_gates(of_input: &Tensor, of_state: &Tensor, state: &Tensor) -> Result
 
 /// The parts of a product that belong to one gate each.
 fn parts<const N: usize>(product: &Tensor) -> Result<[Tensor; N]> {
+    let name = if N == 4 { "lstm" } else { "gru" };
     match ops::chunk(product, N as i64, -1)?.try_into() {
         Ok(gates) => Ok(gates),
-        Err(gates) => {
-            let gates: Vec<Tensor> = gates;
-            bail!(Internal, "expected {N} gates but got {}", gates.len())
-        }
+        Err(_) => bail!(
+            Shape(name, "params"),
+            "expected weights of {N} gates of one size but got sums of sizes {:?}",
+            product.sizes()
+        ),
     }
 }
 
@@ -117,8 +113,9 @@ impl<'a> Weights<'a> {
     /// The products of all inputs, with the biases that are added to them.
     fn of_inputs(&self, kind: Kind, x: &Tensor) -> Result<Tensor> {
         match (self.input_bias, self.hidden_bias) {
-            (Some(a), Some(b)) if kind != Kind::Gru => ops::linear(x, self.input, Some(&(a + b)?)),
-            (bias, _) => ops::linear(x, self.input, bias),
+            (bias, _) if kind == Kind::Gru => ops::linear(x, self.input, bias),
+            (Some(a), Some(b)) => ops::linear(x, self.input, Some(&(a + b)?)),
+            (a, b) => ops::linear(x, self.input, a.or(b)),
         }
     }
 }
@@ -319,9 +316,9 @@ fn packed(
 }
 
 /// The one state of a network that has one.
-fn only(name: &str, (output, mut states): (Tensor, States)) -> Result<(Tensor, Tensor)> {
+fn only(name: &str, mut states: States) -> Result<Tensor> {
     match states.pop() {
-        Some(state) => Ok((output, state)),
+        Some(state) => Ok(state),
         None => bail!(Internal(name), "there is no state"),
     }
 }
@@ -336,7 +333,8 @@ macro_rules! networks {
         ) -> Result<(Tensor, Tensor)> {
             let options = (dropout, train, bidirectional);
             let network = Network::new(Kind::$kind, params, has_biases, num_layers, options)?;
-            only(Kind::$kind.name(), padded(&network, input, std::slice::from_ref(hx), batch_first)?)
+            let (output, states) = padded(&network, input, std::slice::from_ref(hx), batch_first)?;
+            Ok((output, only(Kind::$kind.name(), states)?))
         }
 
         /// The same of packed sequences.
@@ -347,7 +345,8 @@ macro_rules! networks {
         ) -> Result<(Tensor, Tensor)> {
             let options = (dropout, train, bidirectional);
             let network = Network::new(Kind::$kind, params, has_biases, num_layers, options)?;
-            only(Kind::$kind.name(), packed(&network, data, batch_sizes, std::slice::from_ref(hx))?)
+            let (output, states) = packed(&network, data, batch_sizes, std::slice::from_ref(hx))?;
+            Ok((output, only(Kind::$kind.name(), states)?))
         }
 
         /// The state after a step from `[batch, size]` or `[size]`.
@@ -355,7 +354,7 @@ macro_rules! networks {
             input: &Tensor, hx: &Tensor, w_ih: &Tensor, w_hh: &Tensor, b_ih: Option<&Tensor>, b_hh: Option<&Tensor>,
         ) -> Result<Tensor> {
             let states = cell(Kind::$kind, input, std::slice::from_ref(hx), [w_ih, w_hh], [b_ih, b_hh])?;
-            only($cell_name, (input.clone(), states)).map(|(_, state)| state)
+            only($cell_name, states)
         }
     )*};
 }
@@ -383,11 +382,7 @@ fn cell(
     );
     let weights =
         Weights { input: w_ih, hidden: w_hh, input_bias: b_ih, hidden_bias: b_hh, projection: None };
-    let of_input = match (kind, b_ih, b_hh) {
-        (Kind::Gru, ..) | (_, Some(_), Some(_)) => weights.of_inputs(kind, input)?,
-        (_, a, b) => ops::linear(input, w_ih, a.or(b))?,
-    };
-    kind.step(&of_input, hx, &weights)
+    kind.step(&weights.of_inputs(kind, input)?, hx, &weights)
 }
 
 /// As [`gru_input`], of long short-term memory: what it shows and what it remembers.

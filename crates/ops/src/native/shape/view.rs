@@ -188,7 +188,8 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
     sizes.remove(d);
     let stride = strides.remove(d);
-    self_.alias_as(&sizes, &strides, g.storage_offset() + at * stride)
+    // Of an empty tensor the product may be beyond 2^63.
+    self_.alias_as(&sizes, &strides, g.storage_offset().saturating_add(at.saturating_mul(stride)))
 }
 
 /// Every `step`-th index of a dimension in `start..end`, which are clamped to its size.
@@ -262,7 +263,8 @@ pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Ten
     let (rows, columns) = (g.sizes()[a], g.sizes()[b]);
     let (below, right) = if offset < 0 { (offset.saturating_neg(), 0) } else { (0, offset) };
     let length = rows.saturating_sub(below).min(columns.saturating_sub(right)).max(0);
-    let start = if length > 0 { below * g.strides()[a] + right * g.strides()[b] } else { 0 };
+    let behind = |index: i64, d: usize| index.saturating_mul(g.strides()[d]);
+    let start = if length > 0 { behind(below, a).saturating_add(behind(right, b)) } else { 0 };
     let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
     for d in [a.max(b), a.min(b)] {
         sizes.remove(d);
@@ -270,7 +272,7 @@ pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Ten
     }
     sizes.push(length);
     strides.push(g.strides()[a].saturating_add(g.strides()[b]));
-    self_.alias_as(&sizes, &strides, g.storage_offset() + start)
+    self_.alias_as(&sizes, &strides, g.storage_offset().saturating_add(start))
 }
 
 /// A view of windows of `size` elements of a dimension, one every `step`; the last dimension is that of a window's elements.
