@@ -142,13 +142,9 @@ fn floats(values: &[f64]) -> String {
     text + "]"
 }
 
-/// A number as Python's module `json` reads it.
+/// A number; JSON has none for NaN and the infinities, which are objects with the name.
 fn float(value: f64) -> String {
-    match value {
-        f64::INFINITY => "Infinity".to_owned(),
-        f64::NEG_INFINITY => "-Infinity".to_owned(),
-        value => format!("{value:?}"),
-    }
+    if value.is_finite() { format!("{value:?}") } else { format!("{{\"number\": \"{value}\"}}") }
 }
 
 /// What is no tensor. A value that JSON has no form for is named, and the reader leaves the call out.
@@ -177,5 +173,22 @@ fn scalar(value: Scalar) -> String {
         Scalar::Bool(value) => value.to_string(),
         Scalar::Float(value) => float(value),
         other => format!("{{\"unsupported\": \"{other:?}\"}}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_json_has_none_for_are_named() {
+        let lines: Vec<String> = op_db::rows().iter().filter_map(line).collect();
+        assert!(lines.len() > 500, "{} rows", lines.len());
+        let bare = |line: &&String| {
+            line.split('"').step_by(2).any(|part| ["NaN", "inf"].iter().any(|word| part.contains(word)))
+        };
+        let wrong: Vec<&String> = lines.iter().filter(bare).collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+        assert!(lines.iter().any(|line| line.contains("{\"number\": \"NaN\"}")));
     }
 }

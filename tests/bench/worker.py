@@ -215,6 +215,11 @@ def answer(library, request, seconds):
         return {"left_out": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160]}
 
 
+def number_or_object(read):
+    """A number that JSON has none for, such as NaN, or what was read."""
+    return float(read["number"]) if read.keys() == {"number"} else read
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", choices=["flambeau", "torch"], required=True)
@@ -226,7 +231,7 @@ def main():
     library.module.set_num_threads(options.threads)
     gc.disable()
     for line in sys.stdin:
-        request = json.loads(line) if line.strip() else None
+        request = json.loads(line, object_hook=number_or_object) if line.strip() else None
         found = answer(library, request, options.seconds) if request else None
         print(json.dumps(found), flush=True)
         gc.collect()
