@@ -291,13 +291,6 @@ fn batch_of(input: &Tensor) -> i64 {
     input.sizes().first().copied().unwrap_or_default()
 }
 
-/// `f` of each, or the first error.
-fn each<T, const N: usize>(from: &[T; N], f: impl Fn(&T) -> Result<Tensor>) -> Result<[Tensor; N]> {
-    let made = from.iter().map(f).collect::<Result<Vec<Tensor>>>()?;
-    made.try_into()
-        .map_err(|_| flambeau_core::Error::new(flambeau_core::ErrorKind::Internal, "states were lost"))
-}
-
 fn draw(module: &dyn Module, hidden_size: i64) -> Result<()> {
     let bound = 1.0 / (hidden_size as f64).sqrt();
     module.parameters().iter().try_for_each(|tensor| init::uniform_(tensor, -bound, bound))

@@ -1,7 +1,7 @@
 //! The operators that each kind of recurrent network calls.
 
-use super::{RecurrentOptions, each};
-use flambeau_core::Result;
+use super::RecurrentOptions;
+use flambeau_core::{Error, ErrorKind, Result};
 use flambeau_ops::{Tensor, ops};
 
 /// A kind of recurrent network that has so many states; the first is its output.
@@ -116,5 +116,7 @@ impl Step<2> for LstmStep {
 
 /// States of zeros of the input's type and device.
 pub(super) fn zero_state<const N: usize>(input: &Tensor, sizes: [Vec<i64>; N]) -> Result<[Tensor; N]> {
-    each(&sizes, |sizes| Tensor::zeros(sizes, (input.dtype(), input.device())))
+    let zeros = |sizes: &Vec<i64>| Tensor::zeros(sizes, (input.dtype(), input.device()));
+    let made = sizes.iter().map(zeros).collect::<Result<Vec<Tensor>>>()?;
+    made.try_into().map_err(|_| Error::new(ErrorKind::Internal, "states were lost"))
 }
