@@ -41,6 +41,7 @@ mod small;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod tiny;
 mod transpose_tile;
 mod vector;
 #[cfg(target_arch = "x86_64")]

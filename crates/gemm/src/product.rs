@@ -8,7 +8,7 @@ use super::{
     lanes::Lanes,
     plan::is_one_slab,
     scratch::{Scratch, SendPtr},
-    small, vector,
+    small, tiny, vector,
 };
 use flambeau_parallel::parallel_for;
 
@@ -24,6 +24,11 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
 ) {
     let is_vector = vector::applies(g);
     let is_direct = T::IS_ACCUMULATOR && g.c_strides[1] == 1 && !is_vector;
+    // Accumulators are multiplied by tiles, whatever the number of rows, so that a row's result does not depend on the others.
+    if !T::IS_ACCUMULATOR && tiny::applies(g, is_vector) {
+        // SAFETY: the caller's conditions.
+        return unsafe { tiny::multiply(g) };
+    }
     // SAFETY: the caller's conditions; an element of C is an accumulator where `IS_ACCUMULATOR` says so.
     unsafe {
         if let Some(addend) = g.addend.filter(|d| !is_direct || d.strides[1] != 1) {

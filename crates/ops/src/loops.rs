@@ -60,6 +60,7 @@ mod fused_map_sum;
 mod generate;
 mod machine;
 mod neighbors;
+mod packed;
 mod prefetch;
 pub(crate) mod reduce;
 pub(crate) mod row_ops;

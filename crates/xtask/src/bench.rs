@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// With `--table ops`: writes the ratios to this file, and names the cases that are worse by 15 % than those that it had.
     #[arg(long)]
     save: Option<String>,
+    /// With `--table ops`: goes on where an interrupted run with the same options ended.
+    #[arg(long)]
+    resume: bool,
     /// Runs only the workloads whose name matches this regular expression, or the operators whose name contains it.
     #[arg(long, default_value = "")]
     filter: String,
@@ -115,8 +118,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.table == Table::Compile {
         return operators::run_chains(options);
     }
-    if options.sample.is_some() || options.save.is_some() {
-        return Err("`--sample` and `--save` are options of `--table ops`".into());
+    if options.sample.is_some() || options.save.is_some() || options.resume {
+        return Err("`--sample`, `--save` and `--resume` are options of `--table ops`".into());
     }
     if options.history {
         let mut command = ours();

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::device::or_on_device;
+use super::packed::{self, Cursor};
 use super::streaming;
 use super::strided::copy_strided;
 use super::tiles::StridedConvert;
@@ -52,6 +53,18 @@ fn copy_on_host(iter: &TensorIterator<'_>) -> Result<()> {
             });
         });
     }
+    let (result, argument) = (&iter.operands()[0], &iter.operands()[1]);
+    if moves && has_small_rectangles(iter.shape()) && packed::is_dense(iter.shape(), result, to.size()) {
+        return iter.with_pointers(|data| {
+            iter.for_each_range(data, &|data, range| {
+                let mut cursor = Cursor::new(iter.shape(), argument, data[1], range.start);
+                let result = data[0].wrapping_add(range.start * to.size());
+                // SAFETY: the elements of the range, of which the result's are this task's to write. An input that shares memory with
+                // the output is a copy, since no other view of it is dense in this order without being the same.
+                unsafe { cursor.gather(range.len(), to.size(), result) };
+            });
+        });
+    }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
             if moves {
@@ -64,12 +77,25 @@ fn copy_on_host(iter: &TensorIterator<'_>) -> Result<()> {
     })
 }
 
+/// Whether the rectangles of the two innermost dimensions are so small that a loop over each takes longer to start than to run.
+fn has_small_rectangles(shape: &[i64]) -> bool {
+    matches!(shape, [inner, outer, _, ..] if *inner < SHORT_ROW as i64 && *outer < 2 * SHORT_ROW as i64)
+}
+
 fn at(p: &Pointers<'_>, operand: usize, row: usize) -> *mut u8 {
     p.data[operand].wrapping_offset((row as i64 * p.outer[operand]) as isize)
 }
 
+/// Elements of a row below which a rectangle is copied column by column.
+const SHORT_ROW: usize = 8;
+/// Rows of which columns are copied: so few that their cache lines stay in L1.
+const ROWS_OF_COLUMNS: usize = 128;
+
 fn copy_rows(p: &Pointers<'_>, n: usize, rows: usize, size: usize, streams: bool) {
     let dense = |operand: usize| p.inner[operand] == size as i64 || n == 1;
+    if n < SHORT_ROW && rows >= 2 * SHORT_ROW && !streams {
+        return copy_columns(p, n, rows, size);
+    }
     for row in 0..rows {
         let (to, from) = (at(p, 0, row), at(p, 1, row));
         // SAFETY: the iterator gives addresses inside both operands; an input that shares memory with the output is the same view of it,
@@ -82,6 +108,18 @@ fn copy_rows(p: &Pointers<'_>, n: usize, rows: usize, size: usize, streams: bool
             } else {
                 copy_strided(from, p.inner[1], to, p.inner[0], n, size);
             }
+        }
+    }
+}
+
+/// Copies a rectangle of short rows column by column.
+fn copy_columns(p: &Pointers<'_>, n: usize, rows: usize, size: usize) {
+    for first in (0..rows).step_by(ROWS_OF_COLUMNS) {
+        let count = ROWS_OF_COLUMNS.min(rows - first);
+        for column in 0..n as i64 {
+            let [to, from] = [0, 1].map(|k| at(p, k, first).wrapping_offset((column * p.inner[k]) as isize));
+            // SAFETY: as in `copy_rows`.
+            unsafe { copy_strided(from, p.outer[1], to, p.outer[0], count, size) };
         }
     }
 }

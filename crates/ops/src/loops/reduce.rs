@@ -7,7 +7,8 @@
 //!
 //! **Inner and outer reductions**, as PyTorch calls them. Where the reduced dimension is dense, rows are read in memory ([`inner`]).
 //! Where the kept dimension is dense, rows of accumulators stay in cache while rows of the input are folded into them ([`outer`]).
-//! All others, and elements of another type than the fold's, are gathered in tiles.
+//! Where both lie around a kept dimension, the outer one is folded first ([`two_stages`]). Short rows are folded in lanes ([`short_rows`]). All
+//! others, and elements of another type than the fold's, are gathered in tiles.
 
 mod accumulator;
 mod any_fold;
@@ -23,9 +24,13 @@ mod moments;
 mod outer;
 mod outer_arg;
 mod row_float;
+mod short_columns;
+mod short_rows;
 mod small;
 mod source;
+mod strips;
 mod targets;
+mod two_stages;
 
 pub(crate) use arg::{arg_extreme, extreme_with_index};
 pub(crate) use blocks::fold_dense;
@@ -43,7 +48,7 @@ use crate::tensor_iterator::DimMask;
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types};
 use any_fold::AnyFold;
-use blocks::{AccumulateRows, Floats, FoldEachRow, Folding, Numbers, OrderedNumbers};
+use blocks::{AccumulateBlocks, AccumulateRows, Floats, FoldEachRow, Folding, Numbers, OrderedNumbers};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
 use targets::with_targets;
 
@@ -112,6 +117,7 @@ where
     F: Copy + Send + Sync,
     FoldEachRow<T, F>: EveryIsa,
     AccumulateRows<T, F>: EveryIsa,
+    AccumulateBlocks<T, F>: EveryIsa,
 {
     run_any(
         input,
@@ -137,6 +143,8 @@ fn run_any(
         let source = Source::new(guarded, input, kernel)?;
         if outer::suits_fold(reduction) {
             outer::fold_outer(reduction, source, targets[0], fold);
+        } else if let Some(stages) = two_stages::split(reduction, kernel) {
+            two_stages::fold(&stages, source, targets[0], kernel, fold)?;
         } else {
             inner::fold_inner(reduction, source, targets, [kernel.size()], fold);
         }

@@ -4,12 +4,13 @@
 
 use super::convert::{Convert, Mapping, converter, from_memory, to_memory};
 use super::machine::{PREFETCH_DISTANCE, PREFETCH_DISTANCE_IN_CACHE};
+use super::packed::{self, Cursor};
 use super::rows::{self, Rows};
 use super::streaming::{self, stream_rows};
 use super::strided::copy_strided;
 use super::transposed;
 use crate::parallel::parallel_for;
-use crate::tensor_iterator::{Along, GRAIN, Pointers, TensorIterator, TrivialIter, grain_of};
+use crate::tensor_iterator::{Along, GRAIN, Operand, Pointers, TensorIterator, TrivialIter, grain_of};
 use flambeau_core::{Guarded, Result, ScalarType};
 use std::mem::MaybeUninit;
 
@@ -188,6 +189,16 @@ fn run_strided<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>
         // Without non-temporal stores: rows of blocks are short, and such stores measured slower for them.
         return run_transposed(iter, dim, OutputPolicy::new(kernel));
     }
+    let is_direct = |p: usize, operand: ConvertingOperand| {
+        let stride = operands[p].strides().first().copied().unwrap_or(0);
+        operand.same && [0, operand.memory.size() as i64].contains(&stride)
+    };
+    // Vectors of small elements that are not full are loaded and stored element by element.
+    let fills_vectors = to.memory.size() >= size_of::<f32>() || !packed::has_rows_below(iter.shape(), 16);
+    let all_direct = is_direct(0, to) && (0..N).all(|i| is_direct(1 + i, from[i]));
+    if packed::has_rows_below(iter.shape(), 32) && !(all_direct && fills_vectors) {
+        return run_packed(iter, to, from, kernel.run);
+    }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
             let direct =
@@ -200,6 +211,129 @@ fn run_strided<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>
             policy.fence();
         });
     })
+}
+
+/// Tiles that span several short rows.
+#[inline(never)]
+fn run_packed<const N: usize>(
+    iter: &TensorIterator<'_>,
+    to: ConvertingOperand,
+    from: [ConvertingOperand; N],
+    run: &RunRows<'_, N>,
+) -> Result<()> {
+    let (shape, operands) = (iter.shape(), iter.operands());
+    let tile = from.iter().fold(to.tile, |tile, operand| tile.min(operand.tile));
+    iter.with_pointers(|data| {
+        iter.for_each_range(data, &|data, range| {
+            let mut result = Packed::new(shape, &operands[0], to, data[0], range.start);
+            let mut arguments: [Packed<'_>; N] = std::array::from_fn(|i| {
+                Packed::new(shape, &operands[1 + i], from[i], data[1 + i], range.start)
+            });
+            let mut out_tile: Tile = [MaybeUninit::uninit(); TILE];
+            let mut in_tiles: [Tile; N] = [[MaybeUninit::uninit(); TILE]; N];
+            for start in range.clone().step_by(tile) {
+                let count = tile.min(range.end - start);
+                let mut made = Rows::empty(count);
+                for (i, (argument, tile)) in arguments.iter_mut().zip(&mut in_tiles).enumerate() {
+                    made.repeated[i] = argument.repeats && count > 1;
+                    // SAFETY: the argument has these elements.
+                    made.from[i] = unsafe { argument.take(count, tile) };
+                }
+                let direct = result.direct(count);
+                made.to = direct.unwrap_or(out_tile.as_mut_ptr().cast());
+                run(&made);
+                if direct.is_none() {
+                    // SAFETY: `run` has written these elements, which are this task's to write.
+                    unsafe { result.put(count, &out_tile) };
+                }
+            }
+        });
+    })
+}
+
+/// An operand whose next elements are read or written in memory, where they are adjacent, or through a tile.
+struct Packed<'o> {
+    cursor: Cursor<'o>,
+    operand: ConvertingOperand,
+    /// Whether elements are adjacent in the order of iteration, and whether all are one.
+    is_dense: bool,
+    repeats: bool,
+}
+
+impl<'o> Packed<'o> {
+    fn new(
+        shape: &'o [i64],
+        of: &'o Operand<'_>,
+        operand: ConvertingOperand,
+        data: *mut u8,
+        start: usize,
+    ) -> Self {
+        let is_dense = packed::is_dense(shape, of, operand.memory.size());
+        let repeats = of.strides().iter().all(|stride| *stride == 0);
+        let cursor = if is_dense {
+            let offset = start * operand.memory.size();
+            Cursor::new(shape, of, data.wrapping_add(offset), 0)
+        } else {
+            Cursor::new(shape, of, data, start)
+        };
+        Packed { cursor, operand, is_dense, repeats }
+    }
+
+    /// The address of the next `count` elements, if they can be accessed in memory; moves past them.
+    fn direct(&mut self, count: usize) -> Option<*mut u8> {
+        let (at, size) = (self.cursor.address(), self.operand.memory.size());
+        let is_direct = self.operand.same && (self.is_dense || self.repeats);
+        if is_direct && self.is_dense {
+            self.cursor.jump(count * size);
+        }
+        is_direct.then_some(at)
+    }
+
+    /// The address of the next `count` elements of the kernel's type, or of the only one: in memory, or in the tile.
+    ///
+    /// # Safety
+    /// - The operand has these elements, which nobody writes.
+    unsafe fn take(&mut self, count: usize, tile: &mut Tile) -> *const u8 {
+        if let Some(direct) = self.direct(count) {
+            return direct;
+        }
+        let (operand, count) = (self.operand, if self.repeats { 1 } else { count });
+        let (to, size) = (tile.as_mut_ptr().cast::<u8>(), operand.memory.size());
+        let mut gathered: Tile = [MaybeUninit::uninit(); TILE];
+        let is_move = operand.same && operand.memory != ScalarType::Bool;
+        let raw = if is_move { to } else { gathered.as_mut_ptr().cast() };
+        // SAFETY: this function's condition; a tile takes `count` elements.
+        unsafe {
+            if self.repeats {
+                raw.copy_from_nonoverlapping(self.cursor.address(), size);
+            } else {
+                self.cursor.gather(count, size, raw);
+            }
+            if !is_move {
+                (operand.convert)(raw, to, count);
+            }
+        }
+        to
+    }
+
+    /// Writes the next `count` elements from a tile of the kernel's type.
+    ///
+    /// # Safety
+    /// - The operand has these elements, which are this thread's to write.
+    unsafe fn put(&mut self, count: usize, tile: &Tile) {
+        let (operand, from) = (self.operand, tile.as_ptr().cast::<u8>());
+        let mut converted: Tile = [MaybeUninit::uninit(); TILE];
+        // SAFETY: this function's condition; the tile holds `count` elements.
+        unsafe {
+            let from = if operand.same {
+                from
+            } else {
+                (operand.convert)(from, converted.as_mut_ptr().cast(), count);
+                converted.as_ptr().cast()
+            };
+            self.cursor.scatter(count, operand.memory.size(), from);
+        }
+    }
 }
 
 /// Block by block, for operands of which some are transposed, all of the kernel's types: blocks of those are transposed in tiles.
@@ -456,8 +590,12 @@ impl StridedConvert {
             // SAFETY: by this function's conditions.
             return unsafe { (operand.convert)(from, to, count) };
         }
-        let mut tile: Tile = [MaybeUninit::uninit(); TILE];
         let size = operand.kernel.size();
+        if operand.same && operand.memory != ScalarType::Bool {
+            // SAFETY: by this function's conditions.
+            return unsafe { copy_strided(from, from_stride, to, to_stride, count, size) };
+        }
+        let mut tile: Tile = [MaybeUninit::uninit(); TILE];
         let mut start = 0;
         while start < count {
             let n = operand.tile.min(count - start);

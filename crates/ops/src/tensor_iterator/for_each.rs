@@ -61,6 +61,19 @@ impl TensorIterator<'_> {
         parallel_for(0..numel, GRAIN, |range| self.serial_for_each(shared.pointers(), range, &body));
     }
 
+    /// Calls `body(data, range)` for ranges of elements, counted innermost dimension first, likewise.
+    pub(crate) fn for_each_range(&self, data: &[*mut u8], body: &(dyn Fn(&[*mut u8], Range<usize>) + Sync)) {
+        let numel = self.numel() as usize;
+        if numel == 0 {
+            return;
+        }
+        if numel <= GRAIN {
+            return body(data, 0..numel);
+        }
+        let shared = Shared(data);
+        parallel_for(0..numel, GRAIN, |range| body(shared.pointers(), range));
+    }
+
     /// [`for_each`](Self::for_each) for the elements `range`, counted innermost dimension first, on this thread.
     #[inline]
     pub fn serial_for_each(
@@ -150,6 +163,7 @@ impl TensorIterator<'_> {
     ) {
         let (width, height) = (self.shape()[0] as usize, self.shape()[1] as usize);
         let mut at = range.start;
+        let mut plane = Plane::of(self, data, at / (width * height));
         while at < range.end {
             let (column, row) = (at % width, (at / width) % height);
             let left = range.end - at;
@@ -158,25 +172,64 @@ impl TensorIterator<'_> {
             } else {
                 (left.min(width - column), 1)
             };
-            let start: SmallVec<[*mut u8; 4]> = self
-                .operands
-                .iter()
-                .zip(data)
-                .map(|(o, p)| p.wrapping_offset(self.offset_of(&o.strides, at)))
-                .collect();
-            call(&start, n, rows);
+            if (column, row) == (0, 0) {
+                call(&plane.start, n, rows);
+            } else {
+                let [column, row] = [column, row].map(|index| index as i64);
+                let moved = |(o, p): (&Operand<'_>, &*mut u8)| {
+                    p.wrapping_offset((column * o.strides[0] + row * o.strides[1]) as isize)
+                };
+                call(&self.operands.iter().zip(&plane.start).map(moved).collect::<Addresses>(), n, rows);
+            }
             at += n * rows;
+            if at.is_multiple_of(width * height) {
+                plane.advance(self);
+            }
+        }
+    }
+}
+
+/// The address of each operand.
+type Addresses = SmallVec<[*mut u8; 4]>;
+
+/// A plane of the two innermost dimensions: the addresses of its first elements, and its index in the other dimensions, which is advanced
+/// without a division.
+struct Plane {
+    start: Addresses,
+    index: SmallVec<[i64; 6]>,
+}
+
+impl Plane {
+    /// Plane `number` of operands at `data`.
+    fn of(iter: &TensorIterator<'_>, data: &[*mut u8], mut number: usize) -> Self {
+        let mut plane = Plane { start: Addresses::from_slice(data), index: SmallVec::new() };
+        for (d, &size) in iter.shape().iter().enumerate().skip(2) {
+            let index = (number % size as usize) as i64;
+            number /= size as usize;
+            plane.step(iter, d, index);
+            plane.index.push(index);
+        }
+        plane
+    }
+
+    /// Moves by so many steps of dimension `d`.
+    fn step(&mut self, iter: &TensorIterator<'_>, d: usize, steps: i64) {
+        for (start, operand) in self.start.iter_mut().zip(&iter.operands) {
+            *start = start.wrapping_offset((steps * operand.strides[d]) as isize);
         }
     }
 
-    /// The byte offset of element `at` for an operand of these strides.
-    fn offset_of(&self, strides: &[i64], mut at: usize) -> isize {
-        let mut offset = 0i64;
-        for (&size, &stride) in self.shape().iter().zip(strides) {
-            offset += (at % size as usize) as i64 * stride;
-            at /= size as usize;
+    /// Moves to the next plane.
+    fn advance(&mut self, iter: &TensorIterator<'_>) {
+        for (d, &size) in iter.shape().iter().enumerate().skip(2) {
+            self.step(iter, d, 1);
+            self.index[d - 2] += 1;
+            if self.index[d - 2] < size {
+                return;
+            }
+            self.step(iter, d, -size);
+            self.index[d - 2] = 0;
         }
-        offset as isize
     }
 }
 

@@ -112,6 +112,29 @@ impl Reduction {
         Ok(made)
     }
 
+    /// Two reductions, one after the other: of the reduced dimensions from number `inner` on, into dense accumulators of type `kernel`
+    /// in the order of the input's memory; and of these to the outputs.
+    pub fn split(&self, inner: usize, kernel: ScalarType) -> [Self; 2] {
+        let (kept, reduced) = (Dims::new(), Dims::from_slice(&self.reduced[inner..]));
+        let mut first = Reduction { kept, reduced, input: self.input };
+        let mut second = Reduction { kept: Dims::new(), reduced: Dims::new(), input: kernel };
+        let kept = self.kept.iter().map(|dim| (dim, false));
+        let mut dims: SmallVec<[(&Dim, bool); 6]> =
+            kept.chain(self.reduced[..inner].iter().map(|dim| (dim, true))).collect();
+        dims.sort_by_key(|(dim, _)| dim.input);
+        let mut step = kernel.size() as i64;
+        for (dim, is_reduced) in dims {
+            first.kept.push(Dim { output: step, ..*dim });
+            let of = if is_reduced { &mut second.reduced } else { &mut second.kept };
+            of.push(Dim { input: step, ..*dim });
+            step = step.saturating_mul(dim.size);
+        }
+        for dims in [&mut first.kept, &mut second.kept, &mut second.reduced] {
+            coalesce(dims);
+        }
+        [first, second]
+    }
+
     /// How many output elements there are.
     pub fn outputs(&self) -> usize {
         numel(&self.kept)

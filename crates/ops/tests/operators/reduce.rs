@@ -166,6 +166,11 @@ const SHAPES: &[(&[i64], &[&[usize]])] = &[
     (&[65, 5], &[&[0]]),
     (&[5, 1, 19], &[&[0], &[1], &[2], &[0, 2], &[]]),
     (&[4, 9, 33], &[&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[]]),
+    // Short rows: several strips, dimensions on both sides of a kept one, and blocks of few short rows.
+    (&[66, 3], &[&[0], &[1]]),
+    (&[130, 3, 2], &[&[0, 2], &[1], &[2], &[1, 2]]),
+    (&[40, 3, 5], &[&[0, 2], &[1]]),
+    (&[2, 33, 4], &[&[0], &[0, 2], &[1]]),
 ];
 
 #[test]
@@ -194,11 +199,14 @@ fn check(row: &Row, tensor: &Tensor, layout: &str, dims: &[usize]) {
     let want: Vec<f64> = input_rows.iter().map(|values| (row.reference)(values)).collect();
     // Errors of the accumulating type grow with the logarithm of the length; the result is rounded once more.
     let (computed, stored) = (epsilon(tensor.dtype()).min(2f64.powi(-24)), epsilon(got.dtype()));
+    // Half of the distance of subnormal numbers.
+    let subnormal = if got.dtype() == ScalarType::F16 { 2f64.powi(-25) } else { 0.0 };
     let bound = |i: usize| {
         let growth = 4.0 + (input_rows[i].len() as f64).log2();
         computed * growth * (row.scale)(&input_rows[i])
             + stored * want[i].abs()
             + f64::MIN_POSITIVE * 2f64.powi(30)
+            + subnormal
     };
     let bound = |i: usize| if got.dtype().is_floating_point() { bound(i) } else { 0.0 };
     assert_close(&values(&got), &want, bound, &what);
@@ -230,10 +238,14 @@ fn lines_longer_than_a_chunk_are_cut() {
 fn the_number_of_threads_changes_no_bit() {
     let tensor = sample(&[257, 1300], ScalarType::F32, 11);
     let long = sample(&[333_333], ScalarType::F32, 12);
+    let short_rows = sample(&[40_000, 3, 2], ScalarType::F32, 13);
     let run = |threads: usize| {
         parallel::set_num_threads(threads);
         let mut all = vec![];
         for row in ROWS {
+            for dims in [&[1i64][..], &[2], &[1, 2], &[0, 2]] {
+                all.extend(values(&(row.op)(&short_rows, dims).unwrap()).into_iter().map(f64::to_bits));
+            }
             for dims in [&[0i64][..], &[1], &[0, 1]] {
                 all.extend(values(&(row.op)(&tensor, dims).unwrap()).into_iter().map(f64::to_bits));
             }
@@ -332,6 +344,37 @@ fn nan_is_found_at_every_index() {
                 values(&ops::linalg_vector_norm(&t, scalar(f64::INFINITY), None, false, None).unwrap())[0]
                     .is_nan()
             );
+        }
+    }
+}
+
+#[test]
+fn nan_is_found_in_every_short_row() {
+    for n in (1..=34usize).step_by(3) {
+        // Every third of 70 rows has a NaN, each at another index.
+        let nan_at = |row: usize| (row % 3 == 0).then_some(row % n);
+        let element = |i: usize| if nan_at(i / n) == Some(i % n) { f32::NAN } else { (i % 11) as f32 };
+        let t = Tensor::from_vec((0..70 * n).map(element).collect(), &[70, n as i64]).unwrap();
+        let across = ops::contiguous(&ops::t(&t).unwrap(), MemoryFormat::Contiguous).unwrap();
+        for (t, dim) in [(&t, 1i64), (&across, 0), (&ops::t(&across).unwrap(), 1)] {
+            let of_all = [
+                ops::amax(t, &[dim], false),
+                ops::max_dim(t, dim, false).map(|(max, _)| max),
+                ops::logsumexp(t, &[dim], false),
+                ops::var_correction(t, Some(&[dim]), Some(Scalar::Int(0)), false),
+                ops::sum_dim_intlist(t, Some(&[dim]), false, None),
+                ops::softmax_int(t, dim, None).and_then(|all| ops::amin(&all, &[dim], false)),
+                ops::cumsum(t, dim, None).and_then(|all| ops::select_int(&all, dim, -1)),
+            ];
+            for (which, found) in of_all.into_iter().enumerate() {
+                for (row, value) in values(&found.unwrap()).iter().enumerate() {
+                    assert_eq!(value.is_nan(), nan_at(row).is_some(), "{which}: {value} in row {row} of {n}");
+                }
+            }
+            for (row, index) in ints(&ops::argmin(t, Some(dim), false).unwrap()).iter().enumerate() {
+                let expected = nan_at(row).unwrap_or(*index as usize);
+                assert_eq!(*index as usize, expected, "row {row} of {n}");
+            }
         }
     }
 }

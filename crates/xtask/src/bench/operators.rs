@@ -4,19 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use flambeau_codegen::{NativeFunctions, Source};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{KEEP, KEEPING, OURS, Options, THEIRS, geometric_mean, nanoseconds, same_check};
 use crate::codegen::{FUNCTIONS, read};
 use crate::python;
+use crate::root;
 use crate::seed::SplitMix;
 use crate::worker::{Worker, both_orders, output, progress};
-use crate::{Outcome, root};
 
 pub(super) const WORKER: &str = "tests/bench/worker.py";
 pub(super) const CHAINS: &str = "tests/bench/chains.py";
@@ -55,13 +56,60 @@ struct Answer {
 struct Timed {
     row: usize,
     name: String,
+    times: Times,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Times {
     ours: f64,
     /// The ratios of the other sides' times to ours.
     ratios: Vec<f64>,
     agrees: bool,
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+/// What became of a case: its times, or the reason why a side does not run it.
+#[derive(Serialize, Deserialize)]
+enum Outcome {
+    Timed(Times),
+    LeftOut(String),
+}
+
+/// What an interrupted run has found, a line for each case, which [`Options::resume`] reads.
+struct Journal {
+    path: PathBuf,
+    file: fs::File,
+    known: BTreeMap<String, Outcome>,
+}
+
+impl Journal {
+    /// The journal of runs with these options, which begins anew unless the run is resumed.
+    fn open(options: &Options) -> Result<Self, Box<dyn Error>> {
+        let [keep, quick] = [(options.keep, "_keep"), (options.quick, "_quick")]
+            .map(|(given, name)| if given { name } else { "" });
+        let path = root().join(format!("target/bench_ops_{}{keep}{quick}.jsonl", options.threads));
+        let read = if options.resume { fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
+        // The last line of a run that was killed may be cut.
+        let known = read.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let file = match options.resume {
+            true => fs::File::options().create(true).append(true).open(&path),
+            false => fs::File::create(&path),
+        };
+        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self { path, file, known })
+    }
+
+    fn write(&mut self, name: &str, outcome: Outcome) -> Result<Outcome, Box<dyn Error>> {
+        writeln!(self.file, "{}", serde_json::to_string(&(name, &outcome))?)?;
+        Ok(outcome)
+    }
+
+    /// A run that has ended is not resumed.
+    fn remove(self) -> std::io::Result<()> {
+        fs::remove_file(self.path)
+    }
+}
+
+pub(super) fn run(options: &Options) -> crate::Outcome {
     let Some(interpreter) = &options.against else {
         return Err("the table of operators is timed beside PyTorch: --against PYTHON".into());
     };
@@ -71,16 +119,24 @@ pub(super) fn run(options: &Options) -> Outcome {
     let commands = || sides.iter().map(|side| command(side, interpreter, &module, options));
     let mut workers = Worker::start_all(commands())?;
     let (mut timed, mut left_out) = (vec![], BTreeMap::<String, BTreeSet<&str>>::new());
+    let mut journal = Journal::open(options)?;
     let bar = progress(cases.len())?;
     for case in &cases {
         bar.set_message(case.name.clone());
-        match time(case, &mut workers)? {
-            Ok(found) => timed.push(found),
-            Err(reason) => drop(left_out.entry(reason).or_default().insert(&rows[case.row].name)),
+        let outcome = match journal.known.remove(&case.name) {
+            Some(known) => known,
+            None => journal.write(&case.name, time(case, &mut workers)?)?,
+        };
+        match outcome {
+            Outcome::Timed(times) => timed.push(Timed { row: case.row, name: case.name.clone(), times }),
+            Outcome::LeftOut(reason) => {
+                left_out.entry(reason).or_default().insert(&rows[case.row].name);
+            }
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
+    journal.remove()?;
     report(&rows, &timed, sides, &families()?);
     println!("left out: {} cases", cases.len() - timed.len());
     for (reason, names) in &left_out {
@@ -94,7 +150,7 @@ pub(super) fn run(options: &Options) -> Outcome {
 }
 
 /// `--table compile`: the program of [`CHAINS`].
-pub(super) fn run_chains(options: &Options) -> Outcome {
+pub(super) fn run_chains(options: &Options) -> crate::Outcome {
     let Some(interpreter) = &options.against else {
         return Err("compiled chains are timed beside PyTorch: --against PYTHON".into());
     };
@@ -196,14 +252,14 @@ fn choices(row: &Row) -> Vec<(String, Value)> {
     all
 }
 
-/// Times a case on all sides, in one order and then in the reverse one; or the reason why a side does not run it.
-fn time(case: &Case, workers: &mut [Worker]) -> Result<Result<Timed, String>, Box<dyn Error>> {
+/// Times a case on all sides, in one order and then in the reverse one.
+fn time(case: &Case, workers: &mut [Worker]) -> Result<Outcome, Box<dyn Error>> {
     let mut times = vec![vec![]; workers.len()];
     let mut checks = vec![[None, None]; workers.len()];
     for side in both_orders(workers.len()) {
         let Some(answer) = workers[side].ask::<Answer>(&case.request)? else { continue };
         let Some(median) = answer.median_ns else {
-            return Ok(Err(answer.left_out.unwrap_or_default()));
+            return Ok(Outcome::LeftOut(answer.left_out.unwrap_or_default()));
         };
         times[side].push(median);
         checks[side] = answer.check.unwrap_or_default();
@@ -211,13 +267,7 @@ fn time(case: &Case, workers: &mut [Worker]) -> Result<Result<Timed, String>, Bo
     let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
     let ours = mean(&times[0]);
     let ratios = times[1..].iter().map(|theirs| mean(theirs) / ours).collect();
-    Ok(Ok(Timed {
-        row: case.row,
-        name: case.name.clone(),
-        ours,
-        ratios,
-        agrees: same_check(checks[0], checks[1]),
-    }))
+    Ok(Outcome::Timed(Times { ours, ratios, agrees: same_check(checks[0], checks[1]) }))
 }
 
 /// The files of kernels by the base names of operators.
@@ -237,19 +287,21 @@ fn report(rows: &[Row], timed: &[Timed], sides: &[&str], families: &BTreeMap<Str
     let family = |one: &Timed| families.get(&base(one)).cloned().unwrap_or_else(|| "other".to_owned());
     for (title, key) in [("operator", &base as &dyn Fn(&Timed) -> String), ("family", &family)] {
         let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        timed.iter().for_each(|one| groups.entry(key(one)).or_default().push(one.ratios[0]));
+        timed.iter().for_each(|one| groups.entry(key(one)).or_default().push(one.times.ratios[0]));
         println!("{title:40} cases  {THEIRS} / {OURS}");
         for (name, ratios) in &groups {
             println!("{name:40} {:5}  {:.2}", ratios.len(), geometric_mean(ratios.iter().copied()));
         }
     }
-    let mut slow: Vec<&Timed> = timed.iter().filter(|one| one.ratios[0] < 1.0).collect();
-    slow.sort_by(|a, b| a.ratios[0].total_cmp(&b.ratios[0]));
+    let mut slow: Vec<&Timed> = timed.iter().filter(|one| one.times.ratios[0] < 1.0).collect();
+    slow.sort_by(|a, b| a.times.ratios[0].total_cmp(&b.times.ratios[0]));
     println!("cases below 1.0:");
-    slow.iter().for_each(|one| println!("  {:.2} {} {}", one.ratios[0], nanoseconds(one.ours), one.name));
-    timed.iter().filter(|one| !one.agrees).for_each(|one| println!("results differ: {}", one.name));
+    slow.iter().for_each(|one| {
+        println!("  {:.2} {} {}", one.times.ratios[0], nanoseconds(one.times.ours), one.name)
+    });
+    timed.iter().filter(|one| !one.times.agrees).for_each(|one| println!("results differ: {}", one.name));
     for (at, side) in sides[1..].iter().enumerate() {
-        let ratios = || timed.iter().map(|one| one.ratios[at]);
+        let ratios = || timed.iter().map(|one| one.times.ratios[at]);
         let below =
             |bound: f64| 100.0 * ratios().filter(|r| *r < bound).count() as f64 / timed.len().max(1) as f64;
         println!(
@@ -266,7 +318,7 @@ fn report(rows: &[Row], timed: &[Timed], sides: &[&str], families: &BTreeMap<Str
 const WORSE: f64 = 1.15;
 
 /// Writes the ratios to a file, and names the cases that are worse than those that it had.
-fn save(path: &Path, timed: &[Timed]) -> Outcome {
+fn save(path: &Path, timed: &[Timed]) -> crate::Outcome {
     let before = fs::read_to_string(path).unwrap_or_default();
     let before: BTreeMap<&str, f64> = before
         .lines()
@@ -274,11 +326,11 @@ fn save(path: &Path, timed: &[Timed]) -> Outcome {
         .collect();
     let mut text = String::new();
     for one in timed {
-        writeln!(text, "{}\t{:.3}", one.name, one.ratios[0])?;
+        writeln!(text, "{}\t{:.3}", one.name, one.times.ratios[0])?;
         if let Some(old) = before.get(one.name.as_str())
-            && old / one.ratios[0] > WORSE
+            && old / one.times.ratios[0] > WORSE
         {
-            println!("worse than before: {} {old:.2} -> {:.2}", one.name, one.ratios[0]);
+            println!("worse than before: {} {old:.2} -> {:.2}", one.name, one.times.ratios[0]);
         }
     }
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;

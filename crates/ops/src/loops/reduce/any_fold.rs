@@ -4,6 +4,7 @@
 
 use super::accumulator::Accumulator;
 use super::fold::{DenseRows, RowFold};
+use super::strips::{BlockShape, STRIP, Strip, StripResults};
 
 /// A fold with its kernels. Accumulators and elements are of one type, which only the fold knows.
 pub(super) trait AnyFold: Sync {
@@ -38,6 +39,19 @@ pub(super) trait AnyFold: Sync {
     /// - The rows are valid for reading `n` elements, and `to` for writing them.
     unsafe fn accumulate_rows(&self, rows: &[*const u8], to: *mut u8, n: usize, accumulators: bool);
 
+    /// Folds the rows of each of `count` blocks into a row of accumulators; blocks and rows of accumulators begin `steps` bytes apart.
+    ///
+    /// # Safety
+    /// - The blocks are valid for reading, and `to` for writing.
+    unsafe fn accumulate_blocks(
+        &self,
+        from: *const u8,
+        shape: BlockShape,
+        to: *mut u8,
+        count: usize,
+        steps: [isize; 2],
+    );
+
     /// Writes the results of `n` dense accumulators `stride` bytes apart.
     ///
     /// # Safety
@@ -62,6 +76,11 @@ impl RowFold<1> for &dyn AnyFold {
         unsafe { AnyFold::block(self, from, n) }
     }
 
+    unsafe fn strip(self, strip: Strip, results: &StripResults<1>) {
+        // SAFETY: this function's conditions.
+        unsafe { fold_strip(self, strip, results, results.size(), false) }
+    }
+
     unsafe fn rows(self, rows: DenseRows<1>) {
         let DenseRows { from, n, size, row_stride, to: [to], strides: [stride], count } = rows;
         // SAFETY: this function's conditions.
@@ -81,5 +100,34 @@ impl RowFold<1> for &dyn AnyFold {
     unsafe fn write(self, state: Accumulator, to: [*mut u8; 1]) {
         // SAFETY: `to` takes one element, which is in the state.
         unsafe { AnyFold::write(self, state.as_ptr(), 1, to[0], 0) }
+    }
+}
+
+/// Folds the rows of a strip of elements of `size` bytes, or combines those of accumulators, and writes the results.
+///
+/// # Safety
+/// - As for [`RowFold::strip`].
+pub(super) unsafe fn fold_strip(
+    fold: &dyn AnyFold,
+    strip: Strip,
+    results: &StripResults<1>,
+    size: usize,
+    accumulators: bool,
+) {
+    let (mut row, identity) = ([0u64; STRIP], fold.identity());
+    let to: *mut u8 = row.as_mut_ptr().cast();
+    let addresses = strip.addresses(size);
+    // SAFETY: the row takes `count` accumulators, and the strip holds as many elements at each address.
+    unsafe {
+        (0..strip.count).for_each(|at| to.add(at * size).copy_from_nonoverlapping(identity.as_ptr(), size));
+        fold.accumulate_rows(&addresses[..strip.n], to, strip.count, accumulators);
+        if results.are_adjacent() {
+            let [first] = results.of_row(0);
+            return fold.write(to, strip.count, first, size as isize);
+        }
+        for row in 0..strip.count {
+            let [result] = results.of_row(row);
+            fold.write(to.add(row * size), 1, result, 0);
+        }
     }
 }

@@ -7,9 +7,11 @@ use super::blocks::{Folding, OrderedNumbers, fold_dense_ordered};
 use super::fold::{Epilogue, OrderedFold, RowFold, computing_type};
 use super::folds::{Maximum, Minimum};
 use super::inner::fold_inner;
-use super::outer::{Shared, suits};
+use super::outer::suits;
 use super::outer_arg::{AnyExtreme, Best, ImproveColumns, Level, Outputs, arg_outer};
 use super::source::Source;
+use super::strips::Shared;
+use super::strips::{STRIP, Strip, StripResults};
 use super::targets::with_targets;
 use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
@@ -91,6 +93,37 @@ impl<T: Element + PartialOrd + Convert> ArgFold<T> {
     }
 }
 
+/// The extreme of each row of a strip, and its index.
+struct ExtremesOfStrip<T> {
+    strip: Strip,
+    largest: bool,
+    element: PhantomData<T>,
+}
+
+impl<T> CodegenAnchor for ExtremesOfStrip<T> {
+    type Anchor = Self;
+}
+
+impl<I: Isa, T: Convert + PartialOrd + Default> Kernel<I, ([T; STRIP], [u32; STRIP])> for ExtremesOfStrip<T> {
+    #[inline(always)]
+    unsafe fn run(self) -> ([T; STRIP], [u32; STRIP]) {
+        let (elements, n) = (self.strip.elements.cast::<T>(), self.strip.n);
+        let (mut best, mut indices) = ([T::default(); STRIP], [0; STRIP]);
+        for i in 0..n {
+            for row in 0..STRIP {
+                // SAFETY: an element of the strip.
+                let x = unsafe { load_one(elements.add(i * STRIP + row)) };
+                let wins = if self.largest { x > best[row] } else { x < best[row] };
+                #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+                let better = ((wins | (x != x)) & (best[row] == best[row])) | (i == 0);
+                best[row] = if better { x } else { best[row] };
+                indices[row] = if better { i as u32 } else { indices[row] };
+            }
+        }
+        (best, indices)
+    }
+}
+
 macro_rules! arg_folds {
     ($results:literal, |$state:ident, $to:ident| $write:expr; $($type:ty)*) => {$(
         impl RowFold<$results> for ArgFold<$type> {
@@ -109,6 +142,17 @@ macro_rules! arg_folds {
                     } else {
                         self.find(from.cast(), n, first, Minimum::of(dtype))
                     }
+                }
+            }
+            unsafe fn strip(self, strip: Strip, results: &StripResults<$results>) {
+                let work = ExtremesOfStrip::<$type> { strip, largest: self.largest, element: PhantomData };
+                // SAFETY: this function's conditions.
+                unsafe {
+                    let (values, indices) = dispatch(work);
+                    if $results > 1 {
+                        results.write(0, &values);
+                    }
+                    results.write($results - 1, &indices.map(i64::from));
                 }
             }
             fn combine(self, a: Self::State, b: Self::State) -> Self::State {

@@ -4,6 +4,7 @@
 use super::accumulator::Accumulator;
 use super::any_fold::AnyFold;
 use super::fold::{BLOCK, CHUNK, Epilogue, FloatFold, NumberFold, OrderedFold};
+use super::strips::BlockShape;
 use crate::loops::prefetch::Prefetch;
 use crate::loops::rows::touch_second_half;
 use crate::vectorized::{
@@ -88,6 +89,7 @@ where
     F: Copy + Send + Sync,
     FoldEachRow<T, F>: EveryIsa,
     AccumulateRows<T, F>: EveryIsa,
+    AccumulateBlocks<T, F>: EveryIsa,
 {
     fn identity(&self) -> Accumulator {
         Accumulator::of(self.identity)
@@ -122,6 +124,28 @@ where
                 accumulators,
                 lanes: self.lanes,
                 element: PhantomData,
+            })
+        }
+    }
+
+    unsafe fn accumulate_blocks(
+        &self,
+        from: *const u8,
+        shape: BlockShape,
+        to: *mut u8,
+        count: usize,
+        steps: [isize; 2],
+    ) {
+        let lanes = self.lanes;
+        // SAFETY: the blocks and `to` hold the shape's elements.
+        unsafe {
+            dispatch(AccumulateBlocks::<T, F> {
+                from: from.cast(),
+                shape,
+                to: to.cast(),
+                count,
+                steps,
+                lanes,
             })
         }
     }
@@ -430,5 +454,42 @@ where
             T::store_up_to(acc, to, left);
         }
         at += lanes;
+    }
+}
+
+/// Folds the rows of each of `count` blocks into a row of accumulators.
+pub(crate) struct AccumulateBlocks<T, F> {
+    from: *const T,
+    shape: BlockShape,
+    to: *mut T,
+    count: usize,
+    /// Bytes from one block to the next, and from one row of accumulators.
+    steps: [isize; 2],
+    lanes: F,
+}
+
+impl<T, F: CodegenAnchor> CodegenAnchor for AccumulateBlocks<T, F> {
+    type Anchor = F::Anchor;
+}
+
+impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateBlocks<T, F> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let (lanes, BlockShape { rows, row_stride, columns }) = (T::Vector::LANES, self.shape);
+        for block in 0..self.count as isize {
+            let from = self.from.wrapping_byte_offset(block * self.steps[0]);
+            let to = self.to.wrapping_byte_offset(block * self.steps[1]);
+            for at in (0..columns).step_by(lanes) {
+                let left = lanes.min(columns - at);
+                let mut acc = self.lanes.identity();
+                for row in 0..rows as isize {
+                    let from = from.wrapping_byte_offset(row * row_stride).wrapping_add(at);
+                    // SAFETY: `left` columns from `at` on are inside the row.
+                    acc = self.lanes.step(acc, unsafe { T::load_up_to(from, left) });
+                }
+                // SAFETY: and inside the row of accumulators.
+                unsafe { T::store_up_to(acc, to.wrapping_add(at), left) };
+            }
+        }
     }
 }

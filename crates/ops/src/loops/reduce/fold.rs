@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "declares folds of raw elements")]
 
 use super::cascade::Cascade;
+use super::strips::{Strip, StripResults};
 use crate::vectorized::{Float, Number, Ordered};
 use flambeau_core::{Element, Scalar, ScalarType};
 
@@ -112,6 +113,11 @@ pub(crate) trait RowFold<const M: usize>: Copy + Sync {
         // SAFETY: this function's conditions.
         unsafe { rows.each(self) }
     }
+    /// Folds the rows of a strip and writes their results.
+    ///
+    /// # Safety
+    /// - The strip is valid for reading elements of the fold's type, and the addresses of its results for writing.
+    unsafe fn strip(self, strip: Strip, results: &StripResults<M>);
     /// The state of all `parts`, combined in order.
     #[inline]
     fn cascade(self, parts: impl Iterator<Item = Self::State>) -> Self::State {

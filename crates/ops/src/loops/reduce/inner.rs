@@ -5,6 +5,7 @@ use super::accumulator::Words;
 use super::cascade::Cascade;
 use super::dim_counter::DimCounter;
 use super::fold::{BLOCK, CHUNK, DenseRows, RowFold};
+use super::short_rows::ShortRows;
 use super::source::Source;
 use crate::parallel::parallel_for;
 use crate::scratch;
@@ -66,6 +67,9 @@ pub(super) fn fold_inner<F: RowFold<M>, const M: usize>(
     sizes: [usize; M],
     fold: F,
 ) {
+    if let Some(rows) = ShortRows::of(reduction, source, targets, sizes, fold) {
+        return rows.fold();
+    }
     let targets = Targets { base: targets, size: sizes };
     let inner = InnerReduction { reduction, source, targets, fold, width: width(reduction) };
     let (count, groups) = (reduction.count(), inner.groups());

@@ -4,9 +4,11 @@
 use super::blocks::{fold_dense_floats, fold_dense_ordered};
 use super::fold::{RowFold, computing_type};
 use super::folds::{Maximum, SumOfExponentials};
+use super::strips::{STRIP, Strip, StripResults};
 use super::targets::row_fold;
 use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
+use crate::vectorized::{CodegenAnchor, Float, FloatLanes, Isa, Kernel, Ordered, Vector, dispatch};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
 use std::marker::PhantomData;
@@ -74,6 +76,16 @@ macro_rules! log_sum_exp {
                     ShiftedSum { max, sum }
                 }
             }
+            unsafe fn strip(self, strip: Strip, results: &StripResults<M>) {
+                // SAFETY: this function's conditions.
+                unsafe {
+                    let parts = dispatch(PartsOfStrip::<$float>(strip, PhantomData));
+                    match M {
+                        1 => results.write(0, &dispatch(SumOfParts(parts))),
+                        _ => (0..M).for_each(|m| results.write(m, &parts[m])),
+                    }
+                }
+            }
             fn combine(self, a: ShiftedSum, b: ShiftedSum) -> ShiftedSum {
                 let max = if a.max.is_nan() || a.max > b.max { a.max } else { b.max };
                 let shift = ShiftedSum::shift(max);
@@ -90,6 +102,63 @@ macro_rules! log_sum_exp {
 }
 
 log_sum_exp!(f32 F32 f64 F64);
+
+/// The two results for each row of a strip.
+struct PartsOfStrip<T>(Strip, PhantomData<T>);
+
+impl<T> CodegenAnchor for PartsOfStrip<T> {
+    type Anchor = Self;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Default> Kernel<I, [[T; STRIP]; 2]> for PartsOfStrip<T> {
+    #[inline(always)]
+    unsafe fn run(self) -> [[T; STRIP]; 2] {
+        let (elements, n) = (self.0.elements.cast::<T>(), self.0.n);
+        let mut parts = [[T::default(); STRIP]; 2];
+        let (lowest, highest) = (T::Vector::constant(f64::NEG_INFINITY), T::Vector::constant(f64::INFINITY));
+        let zero = T::Vector::constant(0.0);
+        for first in (0..STRIP).step_by(T::Vector::LANES) {
+            // SAFETY: whole vectors of the strip, which is a multiple of any number of lanes long.
+            unsafe {
+                let (mut max, mut sum) = (lowest, zero);
+                for i in 0..n {
+                    max = max.maximum(T::load(elements.add(i * STRIP + first)));
+                }
+                let is_infinite = max.eq(lowest) | max.eq(highest);
+                let shift = T::Vector::select(is_infinite, zero, max);
+                for i in 0..n {
+                    sum = sum + (T::load(elements.add(i * STRIP + first)) - shift).exp();
+                }
+                T::store(shift, parts[0].as_mut_ptr().add(first));
+                T::store(sum.log(), parts[1].as_mut_ptr().add(first));
+            }
+        }
+        parts
+    }
+}
+
+/// The sum of both results.
+struct SumOfParts<T>([[T; STRIP]; 2]);
+
+impl<T> CodegenAnchor for SumOfParts<T> {
+    type Anchor = Self;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Default> Kernel<I, [T; STRIP]> for SumOfParts<T> {
+    #[inline(always)]
+    unsafe fn run(self) -> [T; STRIP] {
+        let mut sums = [T::default(); STRIP];
+        for first in (0..STRIP).step_by(T::Vector::LANES) {
+            // SAFETY: whole vectors of the arrays.
+            unsafe {
+                let shift = T::load(self.0[0].as_ptr().add(first));
+                let logarithm = T::load(self.0[1].as_ptr().add(first));
+                T::store(logarithm + shift, sums.as_mut_ptr().add(first));
+            }
+        }
+        sums
+    }
+}
 
 /// `log(sum(e^x))` of floating point numbers.
 ///

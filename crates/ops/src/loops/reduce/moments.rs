@@ -7,12 +7,13 @@ use super::cascade::Cascade;
 use super::fold::{BLOCK, RowFold, computing_type};
 use super::folds::Sum;
 use super::row_float::prefetch_for_row;
+use super::strips::{SHORT, STRIP, Strip, StripResults};
 use super::targets::row_fold;
 use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
-    CodegenAnchor, Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Vector, dispatch,
-    load_one,
+    CodegenAnchor, Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Ordered, Vector,
+    dispatch, load_one,
 };
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
@@ -134,6 +135,65 @@ pub(crate) trait MomentElement: Element + Convert + FloatElement {
     /// # Safety
     /// - `from` is valid for reading `n` elements.
     unsafe fn block(from: *const Self, n: usize, prefetch: Prefetch) -> Moments;
+    /// The variances, by a division by `divisor`, or their roots, and the means of a strip of short rows.
+    ///
+    /// # Safety
+    /// - The strip is valid for reading.
+    unsafe fn of_strip(strip: Strip, divisor: f64, root: bool) -> StripMoments<Self>;
+}
+
+/// The results for a strip, and whether they are finite: the others are found by [`of_any`].
+pub(crate) struct StripMoments<T> {
+    results: [[T; STRIP]; 2],
+    is_finite: [bool; STRIP],
+}
+
+/// [`Deviations`] of each row of a strip, and what follows from them.
+struct DeviationsOfStrip<T> {
+    strip: Strip,
+    divisor: f64,
+    root: bool,
+    element: PhantomData<T>,
+}
+
+impl<T> CodegenAnchor for DeviationsOfStrip<T> {
+    type Anchor = Self;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Default> Kernel<I, StripMoments<T>> for DeviationsOfStrip<T> {
+    #[inline(always)]
+    unsafe fn run(self) -> StripMoments<T> {
+        let (elements, n) = (self.strip.elements.cast::<T>(), self.strip.n);
+        let mut found = StripMoments { results: [[T::default(); STRIP]; 2], is_finite: [false; STRIP] };
+        let (zero, count) = (T::Vector::zero(), T::Vector::constant(n as f64));
+        let divisor = T::Vector::constant(self.divisor);
+        for first in (0..STRIP).step_by(T::Vector::LANES) {
+            // SAFETY: whole vectors of the strip, which is a multiple of any number of lanes long.
+            unsafe {
+                let (mut sum, mut deviation, mut squares) = (zero, zero, zero);
+                for i in 0..n {
+                    sum = sum + T::load(elements.add(i * STRIP + first));
+                }
+                let centre = sum / count;
+                for i in 0..n {
+                    let d = T::load(elements.add(i * STRIP + first)) - centre;
+                    deviation = deviation + d;
+                    squares = d.mul_add(d, squares);
+                }
+                let correction = deviation / count;
+                let squares = squares - deviation * correction;
+                let squares = T::Vector::select(squares.lt(zero), zero, squares);
+                // The difference is 0 for finite numbers, and NaN otherwise.
+                let is_finite = (centre - centre).eq(zero) & (squares - squares).eq(zero);
+                is_finite.store_bool(found.is_finite.as_mut_ptr().add(first), T::Vector::LANES);
+                let variance = squares / divisor;
+                let spread = if self.root { variance.sqrt() } else { variance };
+                T::store(spread, found.results[0].as_mut_ptr().add(first));
+                T::store(centre + correction, found.results[1].as_mut_ptr().add(first));
+            }
+        }
+        found
+    }
 }
 
 /// The moments of numbers of which some are not finite, or so large that their sum or squares are not: in f64, one by one, by the
@@ -160,6 +220,21 @@ unsafe fn of_any<T: MomentElement>(from: *const T, n: usize) -> Moments {
     found
 }
 
+/// [`of_any`] of a row of a strip.
+///
+/// # Safety
+/// - The strip is valid for reading.
+#[cold]
+unsafe fn of_any_in_strip<T: MomentElement>(strip: Strip, row: usize) -> Moments {
+    let mut elements = [T::from_scalar(Scalar::Int(0)); SHORT];
+    for (element, from) in elements[..strip.n].iter_mut().zip(strip.addresses(size_of::<T>())) {
+        // SAFETY: an element of the row.
+        *element = unsafe { load_one(from.cast::<T>().add(row)) };
+    }
+    // SAFETY: the array holds them.
+    unsafe { of_any(elements.as_ptr(), strip.n) }
+}
+
 macro_rules! moment_element {
     ($($float:ident)*) => {$(
         impl MomentElement for $float {
@@ -178,6 +253,11 @@ macro_rules! moment_element {
                 }
                 // Not `max`, which would replace a NaN by 0.
                 Moments { count, mean: centre + deviation / count, squares: if squares < 0.0 { 0.0 } else { squares } }
+            }
+            #[inline]
+            unsafe fn of_strip(strip: Strip, divisor: f64, root: bool) -> StripMoments<Self> {
+                // SAFETY: this function's condition.
+                unsafe { dispatch(DeviationsOfStrip { strip, divisor, root, element: PhantomData }) }
             }
         }
     )*};
@@ -239,6 +319,17 @@ impl<T: MomentElement> RowFold<2> for MomentFold<T> {
     unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Moments {
         // SAFETY: `from` is valid for `n` elements.
         unsafe { T::block(from.cast(), n, self.prefetch) }
+    }
+    unsafe fn strip(self, strip: Strip, results: &StripResults<2>) {
+        let divisor = (strip.n as f64 - self.correction).max(0.0);
+        // SAFETY: this function's conditions.
+        unsafe {
+            let found = T::of_strip(strip, divisor, self.root);
+            (0..2).for_each(|m| results.write(m, &found.results[m]));
+            for row in (0..strip.count).filter(|row| !found.is_finite[*row]) {
+                self.write(of_any_in_strip::<T>(strip, row), results.of_row(row));
+            }
+        }
     }
     fn combine(self, a: Moments, b: Moments) -> Moments {
         a.combine(b)

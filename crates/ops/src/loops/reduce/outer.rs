@@ -5,6 +5,7 @@ use super::accumulator::Words;
 use super::any_fold::AnyFold;
 use super::dim_counter::DimCounter;
 use super::source::Source;
+use super::strips::{BlockShape, Shared};
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::tensor_iterator::{GRAIN, Reduction};
@@ -59,13 +60,6 @@ fn rows_packed(reduction: &Reduction) -> usize {
         _ => 1,
     }
 }
-
-/// An address that the guards of the calling thread protect, or of memory that is split among its tasks.
-#[derive(Clone, Copy)]
-pub(super) struct Shared(pub(super) *mut u8);
-
-// SAFETY: every task writes its own part.
-unsafe impl Sync for Shared {}
 
 /// How a reduction is split into tasks: columns, then rows, then the other kept dimensions.
 #[derive(Clone, Copy)]
@@ -164,6 +158,9 @@ impl<'r> Plan<'r> {
 
 /// Folds rows into `to`.
 pub(super) fn fold_outer(reduction: &Reduction, source: Source, to: *mut u8, fold: &dyn AnyFold) {
+    if let Some(shape) = BlockShape::of(reduction, &source) {
+        return shape.fold(reduction, source, to, fold);
+    }
     let plan = Plan { packed: rows_packed(reduction), ..Plan::new(reduction, source, fold) };
     let (strips, chunks, grain) = (plan.strips(), plan.chunks(), plan.grain());
     let to = Shared(to);

@@ -4,8 +4,9 @@
 
 use super::accumulator::Words;
 use super::any_fold::AnyFold;
-use super::outer::{Plan, Rows, Shared, Task};
+use super::outer::{Plan, Rows, Task};
 use super::source::Source;
+use super::strips::Shared;
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::tensor_iterator::{GRAIN, Reduction};

@@ -31,6 +31,14 @@ impl Source {
         Ok(Source { base, convert, memory: input.dtype(), kernel })
     }
 
+    /// The accumulators at `base`, of type `kernel`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn of_accumulators(base: *const u8, kernel: ScalarType) -> Result<Self> {
+        Ok(Source { base, convert: StridedConvert::new(kernel, kernel)?, memory: kernel, kernel })
+    }
+
     /// Bytes of an element of the kernel's type.
     pub(crate) fn size(&self) -> usize {
         self.kernel.size()
@@ -40,6 +48,12 @@ impl Source {
     #[inline]
     pub(crate) fn is_direct(&self, stride: i64) -> bool {
         self.memory == self.kernel && stride == self.memory.size() as i64
+    }
+
+    /// Whether elements are copied as they are.
+    #[inline]
+    pub(crate) fn is_move(&self) -> bool {
+        self.memory == self.kernel && self.memory != ScalarType::Bool
     }
 
     /// The address of an element.

@@ -65,6 +65,40 @@ impl RowOperand {
         }
     }
 
+    /// Calls `run(address, distance, done, count)` for runs of rows at a constant distance, which together are `count` rows from `first` on.
+    pub(super) fn runs_of_rows(
+        &self,
+        first: usize,
+        count: usize,
+        mut run: impl FnMut(*mut u8, i64, usize, usize),
+    ) {
+        let across = self.kept.first().map_or(0, |dim| dim.input);
+        let (mut counter, mut done) = (DimCounter::new(&self.kept, first), 0);
+        while done < count {
+            let n = counter.left_in_row().min(count - done);
+            run(self.base.wrapping_offset(counter.input), across, done, n);
+            counter.advance(n);
+            done += n;
+        }
+    }
+
+    /// Bytes between the elements of a row, if they are constant.
+    pub(super) fn element_stride(&self) -> Option<i64> {
+        match &self.row[..] {
+            [dim] => Some(dim.input),
+            _ => None,
+        }
+    }
+
+    /// Calls `each(index, offset)` for the elements of a row.
+    pub(super) fn each_element(&self, mut each: impl FnMut(usize, isize)) {
+        let mut counter = DimCounter::new(&self.row, 0);
+        for i in 0..self.row.iter().fold(1, |n, dim| n * dim.size as usize) {
+            each(i, counter.input);
+            counter.advance(1);
+        }
+    }
+
     /// Rows from `row` on, of [`adjacent_rows`](Self::adjacent_rows).
     pub(super) fn strip(&self, row: usize) -> Strip {
         Strip { at: self.start(row), step: self.row.first().map_or(0, |dim| dim.input as isize) }

@@ -8,6 +8,11 @@ fn leading_sizes(tensor: &Tensor, n: usize) -> DimVec {
     DimVec::from_slice(&tensor.sizes()[..tensor.dim() - n])
 }
 
+/// A contiguous copy of a permutation, of other sizes.
+fn rearranged(split: &Tensor, order: &[i64], sizes: &[i64]) -> Result<Tensor> {
+    ops::clone(&split.permute(order)?, Some(MemoryFormat::Contiguous))?.view(sizes)
+}
+
 /// Rearranges `upscale_factor`² channels as a square of pixels.
 pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
     const NAME: &str = "pixel_shuffle";
@@ -32,12 +37,8 @@ pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
     let split = self_.reshape(&with(&[c / square, r, r, h, w]))?;
     let n = self_.dim() as i64 - 3;
     let order: DimVec = (0..n).chain([0, 3, 1, 4, 2].map(|d| n + d)).collect();
-    let rearranged = split.permute(&order)?.reshape(&with(&[
-        c / square,
-        shape::numel(&[h, r])?,
-        shape::numel(&[w, r])?,
-    ]))?;
-    ops::clone(&rearranged, Some(MemoryFormat::Contiguous))
+    let sizes = with(&[c / square, shape::numel(&[h, r])?, shape::numel(&[w, r])?]);
+    rearranged(&split, &order, &sizes)
 }
 
 /// Rearranges squares of `downscale_factor`² pixels as channels.
@@ -65,8 +66,7 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
     let split = self_.reshape(&with(&[c, h / r, r, w / r, r]))?;
     let n = self_.dim() as i64 - 3;
     let order: DimVec = (0..n).chain([0, 2, 4, 1, 3].map(|d| n + d)).collect();
-    let rearranged = split.permute(&order)?.reshape(&with(&[shape::numel(&[c, r, r])?, h / r, w / r]))?;
-    ops::clone(&rearranged, Some(MemoryFormat::Contiguous))
+    rearranged(&split, &order, &with(&[shape::numel(&[c, r, r])?, h / r, w / r]))
 }
 
 /// Interleaves the channels of the groups: the first of each group, then the second of each.
@@ -92,6 +92,5 @@ pub fn channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
     // Counted, since a tensor without elements does not say what -1 would be.
     let inner = shape::product(&self_.sizes()[2..]);
     let split = self_.reshape(&[self_.sizes()[0], groups, c / groups, inner])?;
-    let shuffled = split.permute(&[0, 2, 1, 3])?.reshape(self_.sizes())?;
-    ops::clone(&shuffled, Some(MemoryFormat::Contiguous))
+    rearranged(&split, &[0, 2, 1, 3], self_.sizes())
 }

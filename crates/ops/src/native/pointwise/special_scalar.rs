@@ -1,7 +1,7 @@
 //! Special functions that are evaluated in f64, whatever the type is: gamma, zeta, Bessel and Airy functions, inverse functions,
 //! orthogonal polynomials. In f64, results for f32 are correctly rounded in nearly all cases.
 //!
-//! Those in frequent use are formulas on vectors, which are compiled for f64 only. The others are evaluated element by element: loops call
+//! Those in frequent use, and polynomials, are formulas on vectors, which are compiled for f64 only. The others are evaluated element by element: loops call
 //! the function through a pointer, so that one loop is compiled for all of them.
 
 mod bessel;
@@ -19,7 +19,8 @@ use crate::structured::copy_to_self;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, FloatElement};
 use crate::{Tensor, ops};
-use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
+use flambeau_core::{Result, Scalar, ScalarType, ensure};
+use horner::map_lanes;
 
 formulas! { double_kernel(FloatFormula, Float) -> V:
     /// The inverse of the error function.
@@ -38,6 +39,24 @@ formulas! { double_kernel(FloatFormula, Float) -> V:
     fn i1, i1_meta = build_unary_float_op(self_: x) => modified_bessel::i1(x);
     /// `i1` times e^-|x|.
     fn i1e, i1e_meta = build_unary_float_op(self_: x) => modified_bessel::i1e(x);
+    /// The Bessel function of the first kind, of order 0.
+    fn bessel_j0, bessel_j0_meta = build_unary_float_op(x: x) => bessel::j0(x);
+    /// The Bessel function of the first kind, of order 1.
+    fn bessel_j1, bessel_j1_meta = build_unary_float_op(x: x) => bessel::j1(x);
+    /// The Bessel function of the second kind, of order 0.
+    fn bessel_y0, bessel_y0_meta = build_unary_float_op(x: x) => bessel::y0(x);
+    /// The Bessel function of the second kind, of order 1.
+    fn bessel_y1, bessel_y1_meta = build_unary_float_op(x: x) => bessel::y1(x);
+    /// The modified Bessel function of the second kind, of order 0.
+    fn modified_bessel_k0, modified_bessel_k0_meta = build_unary_float_op(x: x) => bessel::k0(x);
+    /// The modified Bessel function of the second kind, of order 1.
+    fn modified_bessel_k1, modified_bessel_k1_meta = build_unary_float_op(x: x) => bessel::k1(x);
+    /// The modified Bessel function of the second kind, of order 0, times e^x.
+    fn scaled_modified_bessel_k0, scaled_modified_bessel_k0_meta = build_unary_float_op(x: x) => bessel::k0e(x);
+    /// The modified Bessel function of the second kind, of order 1, times e^x.
+    fn scaled_modified_bessel_k1, scaled_modified_bessel_k1_meta = build_unary_float_op(x: x) => bessel::k1e(x);
+    /// The spherical Bessel function of the first kind, of order 0.
+    fn spherical_bessel_j0, spherical_bessel_j0_meta = build_unary_float_op(x: x) => bessel::spherical_j0(x);
 }
 
 /// A function of `N` numbers, applied to each lane of vectors.
@@ -54,20 +73,6 @@ impl<const N: usize> FloatFormula<N> for ScalarFunction<N> {
         }
         V::refill(&map_lanes(&lanes, V::LANES, |values| self.0(values)))
     }
-}
-
-/// Applies `function` to the first `count` lanes. Not inlined, so that one copy serves all instruction sets.
-#[inline(never)]
-fn map_lanes<E: Element + FloatElement, const N: usize>(
-    lanes: &[[E; 16]; N],
-    count: usize,
-    function: impl Fn([f64; N]) -> f64,
-) -> [E; 16] {
-    let mut results = [E::from_f64(0.0); 16];
-    for (i, result) in results.iter_mut().take(count).enumerate() {
-        *result = E::from_f64(function(lanes.map(|lane| lane[i].to_scalar().to_f64())));
-    }
-    results
 }
 
 /// Operators that are given by functions of numbers.
@@ -93,50 +98,72 @@ scalar_functions! {
     fn igamma, igamma_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::lower(a, x);
     /// The regularized upper incomplete gamma function.
     fn igammac, igammac_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::upper(a, x);
-    /// The Bessel function of the first kind, of order 0.
-    fn bessel_j0, bessel_j0_meta = build_unary_float_op(x: x) => bessel::j0(x);
-    /// The Bessel function of the first kind, of order 1.
-    fn bessel_j1, bessel_j1_meta = build_unary_float_op(x: x) => bessel::j1(x);
-    /// The Bessel function of the second kind, of order 0.
-    fn bessel_y0, bessel_y0_meta = build_unary_float_op(x: x) => bessel::y0(x);
-    /// The Bessel function of the second kind, of order 1.
-    fn bessel_y1, bessel_y1_meta = build_unary_float_op(x: x) => bessel::y1(x);
-    /// The modified Bessel function of the second kind, of order 0.
-    fn modified_bessel_k0, modified_bessel_k0_meta = build_unary_float_op(x: x) => bessel::k0(x);
-    /// The modified Bessel function of the second kind, of order 1.
-    fn modified_bessel_k1, modified_bessel_k1_meta = build_unary_float_op(x: x) => bessel::k1(x);
-    /// The modified Bessel function of the second kind, of order 0, times e^x.
-    fn scaled_modified_bessel_k0, scaled_modified_bessel_k0_meta = build_unary_float_op(x: x) => bessel::k0e(x);
-    /// The modified Bessel function of the second kind, of order 1, times e^x.
-    fn scaled_modified_bessel_k1, scaled_modified_bessel_k1_meta = build_unary_float_op(x: x) => bessel::k1e(x);
-    /// The spherical Bessel function of the first kind, of order 0.
-    fn spherical_bessel_j0, spherical_bessel_j0_meta = build_unary_float_op(x: x) => bessel::spherical_j0(x);
     /// The Airy function.
     fn airy_ai, airy_ai_meta = build_unary_float_op(x: x) => bessel::airy(x);
+}
+
+/// Operators that are given by polynomials of an order.
+macro_rules! polynomials {
+    ($($(#[$doc:meta])* fn $name:ident, $meta:ident = $([$shifted:ident])? $polynomial:ident;)*) => {$(
+        #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
+        pub fn $meta<'a>(iter: &mut TensorIterator<'a>, x: &'a Tensor, n: &'a Tensor) -> Result<()> {
+            iter.build_binary_float_op(x, n)
+        }
+
+        mod $name {
+            use super::polynomial;
+            use crate::loops::FloatFormula;
+            use crate::vectorized::Float;
+
+            /// Whether arguments are those of f32: an order just below an integer may round to it.
+            #[derive(Clone, Copy)]
+            pub(super) struct Formula {
+                pub(super) rounds: bool,
+            }
+
+            impl FloatFormula<2> for Formula {
+                #[inline(always)]
+                fn call<V: Float>(self, [x, n]: [V; 2]) -> V {
+                    let [x, n] = if self.rounds { [polynomial::rounded(x), polynomial::rounded(n)] } else { [x, n] };
+                    $(let x = polynomial::$shifted(x);)?
+                    polynomial::$polynomial(x, n)
+                }
+            }
+        }
+
+        $(#[$doc])*
+        pub fn $name(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor) -> Result<()> {
+            let rounds = iter.common_dtype() != ScalarType::F64;
+            loops::double_kernel(iter, $name::Formula { rounds })
+        }
+    )*};
+}
+
+polynomials! {
     /// Chebyshev's polynomials of the first kind.
-    fn chebyshev_polynomial_t, chebyshev_polynomial_t_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_t(x, n);
+    fn chebyshev_polynomial_t, chebyshev_polynomial_t_meta = chebyshev_t;
     /// Chebyshev's polynomials of the second kind.
-    fn chebyshev_polynomial_u, chebyshev_polynomial_u_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_u(x, n);
+    fn chebyshev_polynomial_u, chebyshev_polynomial_u_meta = chebyshev_u;
     /// Chebyshev's polynomials of the third kind.
-    fn chebyshev_polynomial_v, chebyshev_polynomial_v_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_v(x, n);
+    fn chebyshev_polynomial_v, chebyshev_polynomial_v_meta = chebyshev_v;
     /// Chebyshev's polynomials of the fourth kind.
-    fn chebyshev_polynomial_w, chebyshev_polynomial_w_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_w(x, n);
+    fn chebyshev_polynomial_w, chebyshev_polynomial_w_meta = chebyshev_w;
     /// Chebyshev's polynomials of the first kind, shifted to the interval from 0 to 1.
-    fn shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_t_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_t(2.0 * x - 1.0, n);
+    fn shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_t_meta = [shifted] chebyshev_t;
     /// Chebyshev's polynomials of the second kind, shifted to the interval from 0 to 1.
-    fn shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_u_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_u(2.0 * x - 1.0, n);
+    fn shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_u_meta = [shifted] chebyshev_u;
     /// Chebyshev's polynomials of the third kind, shifted to the interval from 0 to 1.
-    fn shifted_chebyshev_polynomial_v, shifted_chebyshev_polynomial_v_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_v(2.0 * x - 1.0, n);
+    fn shifted_chebyshev_polynomial_v, shifted_chebyshev_polynomial_v_meta = [shifted] chebyshev_v;
     /// Chebyshev's polynomials of the fourth kind, shifted to the interval from 0 to 1.
-    fn shifted_chebyshev_polynomial_w, shifted_chebyshev_polynomial_w_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_w(2.0 * x - 1.0, n);
+    fn shifted_chebyshev_polynomial_w, shifted_chebyshev_polynomial_w_meta = [shifted] chebyshev_w;
     /// Physicist's Hermite polynomials.
-    fn hermite_polynomial_h, hermite_polynomial_h_meta = build_binary_float_op(x: x, n: n) => polynomial::hermite_h(x, n);
+    fn hermite_polynomial_h, hermite_polynomial_h_meta = hermite_h;
     /// Probabilist's Hermite polynomials.
-    fn hermite_polynomial_he, hermite_polynomial_he_meta = build_binary_float_op(x: x, n: n) => polynomial::hermite_he(x, n);
+    fn hermite_polynomial_he, hermite_polynomial_he_meta = hermite_he;
     /// Laguerre's polynomials.
-    fn laguerre_polynomial_l, laguerre_polynomial_l_meta = build_binary_float_op(x: x, n: n) => polynomial::laguerre_l(x, n);
+    fn laguerre_polynomial_l, laguerre_polynomial_l_meta = laguerre_l;
     /// Legendre's polynomials.
-    fn legendre_polynomial_p, legendre_polynomial_p_meta = build_binary_float_op(x: x, n: n) => polynomial::legendre_p(x, n);
+    fn legendre_polynomial_p, legendre_polynomial_p_meta = legendre_p;
 }
 
 /// The derivative of the digamma function of an order above 1.

@@ -12,13 +12,29 @@ formulas! { number_kernel(NumberFormula, Number) -> V:
 }
 
 formulas! { number_choice_kernel(OrderedFormula, Ordered) -> V:
-    /// Each element clamped to two numbers that are not NaN; NaN is propagated.
-    fn between, between_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
+    /// Each element clamped to two numbers that are not NaN, of which `min` is not 0 and `max` not -0, so that no zeros of different
+    /// signs are compared; NaN is propagated.
+    fn between, between_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) => V::scalar(max).min(V::scalar(min).max(x));
+    /// The same for a `min` of 0.
+    fn between_from_zero, between_from_zero_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
+        V::scalar(max).min(V::select(x.ne(x), x, x.max(V::scalar(min))));
+    /// The same for any two numbers that are not NaN.
+    fn between_any, between_any_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
         V::scalar(max).min_of_signed(V::scalar(min).max_of_signed(x));
+    /// The maximum of each element and a number that is neither 0 nor NaN, or is -0.
+    fn at_least, at_least_meta = build_converted_op(self_: x; min: Scalar) => V::scalar(min).max(x);
     /// The maximum of each element and the number.
-    fn at_least, at_least_meta = build_converted_op(self_: x; min: Scalar) => ordered_max(x, V::scalar(min));
+    fn at_least_any, at_least_any_meta = build_converted_op(self_: x; min: Scalar) => {
+        let min = V::scalar(min);
+        V::select(x.ne(x), x, V::select(min.ne(min), min, x.max(min)))
+    };
+    /// The minimum of each element and a number that is neither -0 nor NaN.
+    fn at_most, at_most_meta = build_converted_op(self_: x; max: Scalar) => V::scalar(max).min(x);
     /// The minimum of each element and the number.
-    fn at_most, at_most_meta = build_converted_op(self_: x; max: Scalar) => ordered_min(x, V::scalar(max));
+    fn at_most_any, at_most_any_meta = build_converted_op(self_: x; max: Scalar) => {
+        let max = V::scalar(max);
+        V::select(x.ne(x), x, V::select(max.ne(max), max, x.min(max)))
+    };
     /// Each element clamped to the elements of two tensors.
     fn between_tensors, between_tensors_meta = build_ternary_op(self_: x, min: low, max: high) => ordered_min(ordered_max(x, low), high);
 }
@@ -146,12 +162,46 @@ pub fn clamp(
     let dtype = iter.common_dtype();
     match (min.map(|m| saturated(m, dtype)), max.map(|m| saturated(m, dtype))) {
         (Some(min), Some(max)) if min.to_f64().is_nan() || max.to_f64().is_nan() => {
-            at_least(iter, self_, Scalar::Float(f64::NAN))
+            at_least_any(iter, self_, Scalar::Float(f64::NAN))
         }
-        (Some(min), Some(max)) => between(iter, self_, min, max),
-        (Some(min), None) => at_least(iter, self_, min),
-        (None, Some(max)) => at_most(iter, self_, max),
+        (Some(min), Some(max)) => match [min, max].map(|bound| Bound::of(bound, dtype)) {
+            [Bound::Zero, Bound::Zero | Bound::Other] => between_from_zero(iter, self_, min, max),
+            [_, Bound::Zero | Bound::Other] => between(iter, self_, min, max),
+            _ => between_any(iter, self_, min, max),
+        },
+        (Some(min), None) => match Bound::of(min, dtype) {
+            Bound::Other | Bound::NegativeZero => at_least(iter, self_, min),
+            _ => at_least_any(iter, self_, min),
+        },
+        (None, Some(max)) => match Bound::of(max, dtype) {
+            Bound::Other | Bound::Zero => at_most(iter, self_, max),
+            _ => at_most_any(iter, self_, max),
+        },
         (None, None) => check_limits(iter, false),
+    }
+}
+
+/// What a bound is, of which the formulas that suit it depend: a comparison does not tell 0 from -0.
+#[derive(Clone, Copy, PartialEq)]
+enum Bound {
+    Zero,
+    NegativeZero,
+    Nan,
+    Other,
+}
+
+impl Bound {
+    /// Of a bound in the type in which elements of `dtype` are compared, to which it may round to a zero.
+    fn of(value: Scalar, dtype: ScalarType) -> Self {
+        let value = value.to_f64();
+        let rounds = dtype.is_floating_point() && dtype != ScalarType::F64;
+        let value = if rounds { f64::from(value as f32) } else { value };
+        match value {
+            value if value.is_nan() => Bound::Nan,
+            0.0 if value.is_sign_negative() => Bound::NegativeZero,
+            0.0 => Bound::Zero,
+            _ => Bound::Other,
+        }
     }
 }
 

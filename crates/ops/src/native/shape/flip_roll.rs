@@ -1,7 +1,6 @@
 //! `flip`, `roll` and `rot90`.
 
 use crate::native::element_bits::{ElementBits, RawBits};
-use crate::native::factory::copy;
 use crate::native::factory::empty_full::dense_strides;
 use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::shape::view;
@@ -10,6 +9,9 @@ use crate::native::strided_iter::StridedIter;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, ensure, shape};
+
+/// Elements from which on a call that copies bytes is faster than a loop.
+const LONG_RUN: usize = 16;
 
 /// Reverses the order of the elements along dimensions `dims`.
 pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -37,7 +39,7 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
                     part = rest;
                     let first = (start + first) as usize;
                     match step {
-                        1 => row.copy_from_slice(&from[first..first + n]),
+                        1 if n >= LONG_RUN => row.copy_from_slice(&from[first..first + n]),
                         -1 => row.iter_mut().zip(from[first + 1 - n..=first].iter().rev()).for_each(|(to, x)| *to = *x),
                         step => {
                             row.iter_mut().zip(0..).for_each(|(to, j)| *to = from[(first as i64 + j * step) as usize]);
@@ -75,9 +77,8 @@ pub fn flipud(self_: &Tensor) -> Result<Tensor> {
 pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
     ensure!(!shifts.is_empty(), InvalidArgument("roll", "shifts"), "`shifts` required");
     if dims.is_empty() && shifts.len() == 1 {
-        let flat = copy::clone(self_, Some(MemoryFormat::Contiguous))?;
-        let rolled = roll_dim(&view::view(&flat, &[-1])?, shifts[0], 0)?;
-        return view::view(&rolled, self_.sizes());
+        let flat = view::view(&ops::contiguous(self_, MemoryFormat::Contiguous)?, &[-1])?;
+        return view::view(&rolled(&flat, &[(0, shifts[0])])?, self_.sizes());
     }
     ensure!(
         shifts.len() == dims.len(),
@@ -92,25 +93,51 @@ pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
         "Dimension specified as {} but tensor has no dimensions",
         dims[0]
     );
-    let mut rolled = self_.clone();
-    for (&shift, &dim) in shifts.iter().zip(dims) {
-        let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("roll"))?;
-        rolled = roll_dim(&rolled, shift, d)?;
-    }
-    Ok(rolled)
+    let along = total_shifts(self_, shifts, dims)?;
+    let (first, rest) = along.split_at(along.len().min(DIMS_AT_ONCE));
+    rest.chunks(DIMS_AT_ONCE).try_fold(rolled(self_, first)?, |result, some| rolled(&result, some))
 }
 
-fn roll_dim(self_: &Tensor, shift: i64, dim: usize) -> Result<Tensor> {
-    let size = self_.sizes().get(dim).copied().unwrap_or(0);
-    if size == 0 {
-        return copy::clone(self_, Some(MemoryFormat::Contiguous));
+/// The shift of each dimension in `dims`, which may name one several times.
+fn total_shifts(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Vec<(usize, i64)>> {
+    let mut totals: Vec<(usize, i64)> = vec![];
+    for (&dim, &shift) in dims.iter().zip(shifts) {
+        let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator("roll"))?;
+        let size = i128::from(self_.sizes()[d].max(1));
+        let known = totals.iter_mut().find(|(known, _)| *known == d);
+        let before = known.as_ref().map_or(0, |(_, before)| i128::from(*before));
+        let total = (before + i128::from(shift)).rem_euclid(size) as i64;
+        match known {
+            Some(known) => known.1 = total,
+            None => totals.push((d, total)),
+        }
     }
-    let shift = shift.rem_euclid(size);
+    Ok(totals)
+}
+
+/// Dimensions that are rolled by one pass over the elements, of which each doubles the number of blocks.
+const DIMS_AT_ONCE: usize = 3;
+
+/// A copy with the elements shifted along dimensions.
+fn rolled(self_: &Tensor, shifts: &[(usize, i64)]) -> Result<Tensor> {
     let made = TensorSpec::like(self_, self_.sizes()).allocate("roll")?;
-    let part = |t: &Tensor, start, end| view::slice(t, dim as i64, Some(start), Some(end), 1);
-    ops::copy_(&part(&made, shift, size)?, &part(self_, 0, size - shift)?, false)?;
-    ops::copy_(&part(&made, 0, shift)?, &part(self_, size - shift, size)?, false)?;
+    if made.numel() > 0 {
+        copy_rolled(&made, self_, shifts)?;
+    }
     Ok(made)
+}
+
+/// Copies blocks: along each dimension what stays before the end, and what re-enters at the start.
+fn copy_rolled(to: &Tensor, from: &Tensor, shifts: &[(usize, i64)]) -> Result<()> {
+    let [(dim, shift), rest @ ..] = shifts else { return ops::copy_(to, from, false) };
+    let size = from.sizes()[*dim];
+    let shift = shift.rem_euclid(size);
+    if shift == 0 {
+        return copy_rolled(to, from, rest);
+    }
+    let part = |t: &Tensor, start, end| view::slice(t, *dim as i64, Some(start), Some(end), 1);
+    copy_rolled(&part(to, shift, size)?, &part(from, 0, size - shift)?, rest)?;
+    copy_rolled(&part(to, 0, shift)?, &part(from, size - shift, size)?, rest)
 }
 
 /// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.

@@ -1,24 +1,22 @@
-//! Scans along a dimension that is not the last of dense tensors: neighbouring columns in lanes, from row to row.
-#![expect(unsafe_code, reason = "element access behind the guards taken here")]
+//! Scans of neighbouring rows at once, one in each lane, element by element: along a dimension that is not the last, or of short rows.
+#![expect(unsafe_code, reason = "reads and writes the strips that `map_columns` gives")]
 
+use super::super::columns::map_columns;
+use super::super::map_rows::Strip;
 use super::{GROUP, Scan, ScanElement};
-use crate::parallel::parallel_for;
-use crate::structured::with_scratch;
-use crate::tensor_iterator::{DimMask, GRAIN};
+use crate::tensor_iterator::DimMask;
 use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch, load_one};
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Result, ScalarType, StridedView, shape};
+use flambeau_core::{Result, ScalarType};
+use std::marker::PhantomData;
 
-/// Columns of a task: their running values stay in L1.
-const STRIP: usize = 256;
-/// Columns in the lanes of one step.
+/// Rows in the lanes of one step.
 const WIDTH: usize = 16;
 
-/// Scans `input` into `out` if both are dense, of the kernel's type, and one dimension that is not the last is scanned; else does nothing
-/// and returns `false`.
+/// Scans `input` into `out` if both are of the kernel's type and [`map_columns`] has strips of them; else does nothing and returns `false`.
 ///
 /// # Errors
-/// `Busy` or `Aliasing` where memory may not be touched.
+/// As [`map_columns`].
 pub(super) fn scan_columns(
     input: &Tensor,
     out: &Tensor,
@@ -26,81 +24,45 @@ pub(super) fn scan_columns(
     kernel: ScalarType,
     scan: Scan,
 ) -> Result<bool> {
-    let (from, to) = (input.strided_view(), out.strided_view());
-    let is_dense = |t: StridedView<'_>| t.dtype() == kernel && t.is_contiguous() && t.device().is_cpu();
-    let mut masked = (0..from.sizes().len()).filter(|d| mask.has(*d));
-    let (Some(dim), None) = (masked.next(), masked.next()) else { return Ok(false) };
-    let width = shape::product(&from.sizes()[dim + 1..]) as usize;
-    let rows = from.sizes()[dim] as usize;
-    if !is_dense(from) || !is_dense(to) || from.sizes() != to.sizes() || width < WIDTH || rows == 0 {
+    if out.dtype() != kernel {
         return Ok(false);
     }
-    let blocks = from.numel() as usize / (rows * width);
-    with_scratch("scan", &[input], &[out], |guarded| {
-        let addresses = Addresses { from: guarded.ptr(from).cast_const(), to: guarded.ptr(to) };
-        let block = Block { rows, width, blocks };
-        if (kernel, scan) == (ScalarType::F32, Scan::Sum) {
-            block.each(addresses, |columns| {
-                // SAFETY: the columns are inside dense tensors of f32, whose guards are held.
-                unsafe { dispatch(SumColumns(columns)) }
-            });
-            return Ok(());
-        }
-        dispatch_all_types!(accumulators, kernel, "scan", T => {
-            block.each(addresses, |columns| {
-                // SAFETY: the same, of the kernel's type.
-                unsafe { dispatch(ScanColumns::<T> { columns, scan }) }
-            });
-            Ok(())
+    if (kernel, scan) == (ScalarType::F32, Scan::Sum) {
+        return map_columns([input], out, mask, |[from], to, n, count| {
+            // SAFETY: the strips have these elements.
+            unsafe { dispatch(SumColumns(Columns { from, to, n, count, element: PhantomData })) }
+        });
+    }
+    dispatch_all_types!(accumulators, kernel, "scan", T => {
+        map_columns([input], out, mask, |[from], to, n, count| {
+            let columns = Columns { from, to, n, count, element: PhantomData };
+            // SAFETY: the same, of the kernel's type.
+            unsafe { dispatch(ScanColumns::<T> { columns, scan }) }
         })
-    })?;
-    Ok(true)
+    })
 }
 
-/// The first elements of two dense tensors.
-#[derive(Clone, Copy)]
-struct Addresses<T> {
-    from: *const T,
-    to: *mut T,
-}
-
-// SAFETY: the guards of the calling thread protect them, and every task writes its own columns.
-unsafe impl<T> Sync for Addresses<T> {}
-
-/// Blocks of `rows` rows, of `width` elements each.
-#[derive(Clone, Copy)]
-struct Block {
-    rows: usize,
-    width: usize,
-    blocks: usize,
-}
-
-/// Some neighbouring columns of a block, `width` elements from one row to the next.
+/// `count` rows of `n` elements of a strip.
 #[derive(Clone, Copy)]
 struct Columns<T> {
-    at: Addresses<T>,
-    rows: usize,
-    width: usize,
+    from: Strip,
+    to: Strip,
+    n: usize,
     count: usize,
+    element: PhantomData<T>,
 }
 
-impl Block {
-    /// Calls `scan` for strips of columns, on several threads.
-    fn each<T: Copy>(&self, bytes: Addresses<u8>, scan: impl Fn(Columns<T>) + Sync) {
-        let strips = self.width.div_ceil(STRIP);
-        let grain = (GRAIN / (self.rows * STRIP.min(self.width))).max(1);
-        let (all, Block { rows, width, blocks }) = (&bytes, *self);
-        parallel_for(0..blocks * strips, grain, |range| {
-            for task in range {
-                let first = task % strips * STRIP;
-                let start = task / strips * rows * width + first;
-                let at = Addresses {
-                    from: all.from.cast::<T>().wrapping_add(start),
-                    to: all.to.cast::<T>().wrapping_add(start),
-                };
-                scan(Columns { at, rows, width, count: STRIP.min(width - first) });
-            }
-        });
+impl<T> Columns<T> {
+    /// The address of element `i` of row `first`.
+    #[inline(always)]
+    fn source(&self, i: usize, first: usize) -> *const T {
+        self.from.at.wrapping_offset(i as isize * self.from.step).cast::<T>().wrapping_add(first)
+    }
+
+    /// That of its result.
+    #[inline(always)]
+    fn target(&self, i: usize, first: usize) -> *mut T {
+        self.to.at.wrapping_offset(i as isize * self.to.step).cast::<T>().wrapping_add(first)
     }
 }
 
@@ -132,7 +94,7 @@ impl<I: Isa, T: ScanElement> Kernel<I, ()> for ScanColumns<T> {
     }
 }
 
-/// Scans `N` columns from a row on.
+/// Scans `N` rows from element `start` on.
 ///
 /// # Safety
 /// - They are among the columns, whose elements are valid for reading and writing.
@@ -140,17 +102,17 @@ impl<I: Isa, T: ScanElement> Kernel<I, ()> for ScanColumns<T> {
 unsafe fn scan_from<T: ScanElement, const N: usize>(
     columns: Columns<T>,
     first: usize,
-    row: usize,
+    start: usize,
     mut running: [T::Running; N],
     scan: Scan,
 ) {
-    for row in row..columns.rows {
-        let at = row * columns.width + first;
+    for i in start..columns.n {
+        let (from, to) = (columns.source(i, first), columns.target(i, first));
         for (lane, running) in running.iter_mut().enumerate() {
             // SAFETY: this function's condition.
             unsafe {
-                *running = T::next(*running, load_one(columns.at.from.add(at + lane)), scan);
-                columns.at.to.add(at + lane).write_unaligned(T::value(*running));
+                *running = T::next(*running, load_one(from.add(lane)), scan);
+                to.add(lane).write_unaligned(T::value(*running));
             }
         }
     }
@@ -187,7 +149,7 @@ impl<I: Isa> Kernel<I, ()> for SumColumns {
 #[inline(always)]
 unsafe fn sum_columns<const N: usize>(columns: Columns<f32>, first: usize) {
     let (mut running, mut done) = ([0f64; N], 0);
-    while done + GROUP <= columns.rows {
+    while done + GROUP <= columns.n {
         let mut x = [[0f64; N]; GROUP];
         for (i, x) in x.iter_mut().enumerate() {
             // SAFETY: this function's condition.
@@ -197,9 +159,8 @@ unsafe fn sum_columns<const N: usize>(columns: Columns<f32>, first: usize) {
         let own = prefix_sums_of(x);
         for (i, own) in own.iter().enumerate() {
             let sums: [f32; N] = std::array::from_fn(|lane| (running[lane] + own[lane]) as f32);
-            let to = columns.at.to.wrapping_add((done + i) * columns.width + first);
             // SAFETY: the same.
-            unsafe { to.cast::<[f32; N]>().write_unaligned(sums) };
+            unsafe { columns.target(done + i, first).cast::<[f32; N]>().write_unaligned(sums) };
         }
         let last = own[GROUP - 1];
         running = std::array::from_fn(|lane| running[lane] + last[lane]);
@@ -212,10 +173,9 @@ unsafe fn sum_columns<const N: usize>(columns: Columns<f32>, first: usize) {
 /// # Safety
 /// - The elements are valid for reading.
 #[inline(always)]
-unsafe fn row_of<const N: usize>(columns: Columns<f32>, row: usize, first: usize) -> [f32; N] {
-    let from = columns.at.from.wrapping_add(row * columns.width + first);
+unsafe fn row_of<const N: usize>(columns: Columns<f32>, i: usize, first: usize) -> [f32; N] {
     // SAFETY: this function's condition.
-    unsafe { from.cast::<[f32; N]>().read_unaligned() }
+    unsafe { columns.source(i, first).cast::<[f32; N]>().read_unaligned() }
 }
 
 /// `prefix_sums` of each column.

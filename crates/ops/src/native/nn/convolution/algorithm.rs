@@ -198,8 +198,12 @@ pub(super) fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]
                 return Ok(gx);
             }
         }
-        Some((ConvAlgorithm::Im2col, _)) => {}
-        None => copy::zero_(&gx)?,
+        Some((ConvAlgorithm::Im2col, _)) | None => {}
+    }
+    // Flipping the weights takes longer than adding up the columns of few pixels.
+    let back = back.filter(|_| conv.images.saturating_mul(conv.pixels()) >= 2 * conv.filters);
+    if back.is_none() {
+        copy::zero_(&gx)?;
     }
     dispatch_all_types!(numbers, gy.dtype(), "convolution_backward", T => {
         input_gradient_of::<T>(conv, back.as_ref(), gy, w, &gx)

@@ -57,10 +57,19 @@ pub(super) fn suits(conv: &Conv) -> bool {
         && is_faster_than_winograd(conv, 9 * padded / width.max(1), [120, 70])
 }
 
-/// Whether to compute the weight gradient by this algorithm: filters fill at least a quarter of their vectors, and Winograd's
-/// algorithm is not faster.
+/// Weights that stay in L2 while they are summed.
+const WEIGHTS_IN_L2: usize = 1 << 16;
+/// Pixels of an image from which on the products take longer than to read and write weights that do not stay there.
+const PIXELS_FOR_WEIGHTS: usize = 64;
+
+/// Whether to compute the weight gradient by this algorithm: filters fill at least a quarter of their vectors, images have enough pixels
+/// for the accesses to the weights, and Winograd's algorithm is not faster.
 pub(super) fn suits_weights(conv: &Conv) -> bool {
-    is_possible(conv) && 4 * conv.filters >= CACHE_LINE && is_faster_than_winograd(conv, 9, [120, 70])
+    let amortizes = conv.filters * conv.depth() <= WEIGHTS_IN_L2 || conv.pixels() >= PIXELS_FOR_WEIGHTS;
+    is_possible(conv)
+        && 4 * conv.filters >= CACHE_LINE
+        && amortizes
+        && is_faster_than_winograd(conv, 9, [120, 70])
 }
 
 /// Whether this algorithm takes less time than Winograd's, for each pixel in units of a multiply-add. `products` are those of

@@ -1,10 +1,11 @@
 //! The gradients of a convolution as matrix products.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::im2col_gemm::{Tiles, WORTH_A_THREAD, pitch};
+use super::im2col_gemm::{Tiles, each_item, pitch};
 use super::params::Conv;
 use super::unfold::{Accumulate, Images, fold, unfold};
 use crate::gemm::{Gemm, GemmElement, Isa, Scratch, SendPtr, gemm};
+use crate::native::strided_gather::gather;
 use crate::parallel::parallel_for;
 use flambeau_core::Element;
 use std::ops::{Add, Range};
@@ -41,39 +42,101 @@ pub(super) unsafe fn input<T: GemmElement + Element + Accumulate>(
     w: SendPtr<T>,
     gx: Images<T>,
 ) {
-    let tiles = Tiles::new(conv);
-    let work = conv.filters * conv.depth() * conv.pixels();
-    parallel_for(0..conv.images * conv.groups, (WORTH_A_THREAD / work.max(1)).max(1), |part| {
-        for item in part {
-            let (image, group) = (item / conv.groups, item % conv.groups);
-            let pitch = pitch(tiles.columns());
-            let mut columns = Scratch::new::<T>(conv.depth() * pitch);
-            let columns = columns.as_mut_ptr::<T>();
-            for tile in 0..tiles.per_image() {
-                let (_, pixels) = tiles.get(tile);
-                let (m, n, k) = (conv.depth(), pixels.len(), conv.filters);
-                let weights = w.at().wrapping_add(group * k * m);
-                let b = gy.pixel(image, group * k, pixels.start);
-                let product = Gemm {
-                    a_strides: [1, m as isize],
-                    b_strides: [gy.strides[1], gy.strides[4]],
-                    c_strides: [pitch as isize, 1],
-                    ..Gemm::contiguous(m, n, k, weights, b, columns)
-                };
-                // SAFETY: the caller's conditions; the buffer holds the rows; items write different channels or images.
-                unsafe {
-                    gemm(Isa::detected(), &product);
-                    fold(conv, columns, pitch, pixels, gx.channel(image, group * conv.channels), gx.strides);
-                }
+    let tiles = Tiles::new(conv).sharing();
+    let work = conv.filters * conv.depth() * tiles.columns();
+    let run = |items: Range<usize>| {
+        for item in items {
+            let (images, group) = (tiles.images(item / conv.groups), item % conv.groups);
+            // SAFETY: the caller's conditions; items write different channels or images.
+            unsafe { input_of(conv, gy, w, gx, &tiles, images, group) }
+        }
+    };
+    each_item(tiles.sharings() * conv.groups, work, run);
+}
+
+/// The input gradient of some images and one group.
+///
+/// # Safety
+/// - As [`input`].
+unsafe fn input_of<T: GemmElement + Element + Accumulate>(
+    conv: &Conv,
+    gy: Images<T>,
+    w: SendPtr<T>,
+    gx: Images<T>,
+    tiles: &Tiles,
+    images: Range<usize>,
+    group: usize,
+) {
+    let pitch = pitch(tiles.columns());
+    let mut columns = Scratch::new::<T>(conv.depth() * pitch);
+    let columns = columns.as_mut_ptr::<T>();
+    let (m, k) = (conv.depth(), conv.filters);
+    let weights = w.at().wrapping_add(group * k * m);
+    for tile in 0..tiles.per_image() {
+        let pixels = tiles.pixels(tile);
+        let width = pixels.len();
+        // SAFETY: the caller's conditions; the buffer holds the rows.
+        unsafe {
+            let gradient = Gradients::new(conv, gy, images.clone(), group, pixels.clone());
+            let product = Gemm {
+                a_strides: [1, m as isize],
+                b_strides: gradient.strides,
+                c_strides: [pitch as isize, 1],
+                ..Gemm::contiguous(m, images.len() * width, k, weights, gradient.first, columns)
+            };
+            gemm(Isa::detected(), &product);
+            for (i, image) in images.clone().enumerate() {
+                let (from, to) = (columns.add(i * width), gx.channel(image, group * conv.channels));
+                fold(conv, from, pitch, pixels.clone(), to, gx.strides);
             }
         }
-    });
+    }
+}
+
+/// Output gradients of some images and one group as a matrix: a row for each filter, a column for each pixel of each image. That of one
+/// image is read where it is, those of several are copied.
+struct Gradients<T> {
+    first: *const T,
+    strides: [isize; 2],
+    _copy: Option<Scratch>,
+}
+
+impl<T: Copy> Gradients<T> {
+    /// # Safety
+    /// - As [`input`].
+    unsafe fn new(
+        conv: &Conv,
+        gy: Images<T>,
+        images: Range<usize>,
+        group: usize,
+        pixels: Range<usize>,
+    ) -> Self {
+        let (filters, width) = (conv.filters, pixels.len());
+        if images.len() == 1 {
+            let first = gy.pixel(images.start, group * filters, pixels.start).cast_const();
+            return Gradients { first, strides: [gy.strides[1], gy.strides[4]], _copy: None };
+        }
+        let pitch = images.len() * width;
+        let mut copy = Scratch::new::<T>(filters * pitch);
+        let to = copy.as_mut_ptr::<T>();
+        for filter in 0..filters {
+            for (i, image) in images.clone().enumerate() {
+                let from = gy.pixel(image, group * filters + filter, pixels.start);
+                // SAFETY: the pixels of a channel, and room for them.
+                unsafe { gather(from, gy.strides[4], to.add(filter * pitch + i * width), width) };
+            }
+        }
+        Gradients { first: to, strides: [pitch as isize, 1], _copy: Some(copy) }
+    }
 }
 
 /// The number of partial sums over images. It depends on sizes alone, so results do not depend on the number of threads.
 pub(super) fn parts(conv: &Conv) -> usize {
     const MAX_ELEMENTS: usize = 1 << 21;
-    conv.images.min(8).min(MAX_ELEMENTS / weights(conv).max(1)).max(1)
+    /// Pixels of a part: those of fewer are too few for the products, and their sum takes as long as to write it.
+    const MIN_PIXELS: usize = 128;
+    let worth = conv.images.saturating_mul(conv.pixels()) / MIN_PIXELS;
+    conv.images.min(8).min(worth).min(MAX_ELEMENTS / weights(conv).max(1)).max(1)
 }
 
 fn weights(conv: &Conv) -> usize {
@@ -125,28 +188,31 @@ unsafe fn weight_of<T: GemmElement + Element>(
     images: Range<usize>,
     to: *mut T,
 ) {
-    let tiles = Tiles::new(conv);
+    let tiles = Tiles::new(&Conv { images: images.len(), ..*conv }).sharing();
     let pitch = pitch(tiles.columns());
     let (m, n) = (conv.filters, conv.depth());
     let mut columns = Scratch::new::<T>(n * pitch);
     let columns = columns.as_mut_ptr::<T>();
-    for image in images.clone() {
-        for item in 0..conv.groups * tiles.per_image() {
-            let (group, tile) = (item / tiles.per_image(), item % tiles.per_image());
-            let (_, pixels) = tiles.get(tile);
-            let a = gy.pixel(image, group * m, pixels.start);
-            let plain = Gemm::contiguous(m, n, pixels.len(), a, columns, to.wrapping_add(group * m * n));
+    for item in 0..tiles.count() * conv.groups {
+        let (group, tile) = (item / tiles.count(), item % tiles.count());
+        let (some, pixels) = tiles.get(tile);
+        let (some, width) = (images.start + some.start..images.start + some.end, pixels.len());
+        // SAFETY: the caller's conditions; the buffer holds the rows.
+        unsafe {
+            let gradient = Gradients::new(conv, gy, some.clone(), group, pixels.clone());
+            for (i, image) in some.clone().enumerate() {
+                let (from, to) = (x.channel(image, group * conv.channels), columns.add(i * width));
+                unfold(conv, from, x.strides, pixels.clone(), to, pitch);
+            }
+            let to = to.wrapping_add(group * m * n);
+            let plain = Gemm::contiguous(m, n, some.len() * width, gradient.first, columns, to);
             let product = Gemm {
-                a_strides: [gy.strides[1], gy.strides[4]],
+                a_strides: gradient.strides,
                 b_strides: [1, pitch as isize],
-                beta: if image == images.start && tile == 0 { plain.beta } else { plain.alpha },
+                beta: if tile == 0 { plain.beta } else { plain.alpha },
                 ..plain
             };
-            // SAFETY: the caller's conditions.
-            unsafe {
-                unfold(conv, x.channel(image, group * conv.channels), x.strides, pixels, columns, pitch);
-                gemm(Isa::detected(), &product);
-            }
+            gemm(Isa::detected(), &product);
         }
     }
 }

@@ -17,7 +17,7 @@ const TILES_A_THREAD: usize = 2;
 /// The grain size, in multiply-adds.
 pub(super) const WORTH_A_THREAD: usize = 1 << 18;
 
-/// How output pixels are split into tiles, by sizes alone. Small images share a tile.
+/// How output pixels are split into tiles, by sizes alone.
 pub(super) struct Tiles {
     images: usize,
     /// Images in one tile: more than one only where a tile holds whole images.
@@ -36,7 +36,8 @@ impl Tiles {
         Self { images: conv.images, together: 1, pixels, width }
     }
 
-    fn sharing(self) -> Self {
+    /// Small images share a tile.
+    pub(super) fn sharing(self) -> Self {
         let together = (2 * WIDE / self.pixels.max(1)).clamp(1, self.images.max(1));
         Self { together: if self.width == self.pixels { together } else { 1 }, ..self }
     }
@@ -49,15 +50,30 @@ impl Tiles {
         self.pixels.div_ceil(self.width.max(1))
     }
 
-    fn count(&self) -> usize {
-        self.images.div_ceil(self.together) * self.per_image()
+    /// How many tiles, or parts of tiles, share the pixels of different images.
+    pub(super) fn sharings(&self) -> usize {
+        self.images.div_ceil(self.together)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.sharings() * self.per_image()
+    }
+
+    /// The images of a sharing.
+    pub(super) fn images(&self, sharing: usize) -> Range<usize> {
+        let first = sharing * self.together;
+        first..(first + self.together).min(self.images)
+    }
+
+    /// The pixels that tile `number` of an image covers.
+    pub(super) fn pixels(&self, number: usize) -> Range<usize> {
+        let pixel = number * self.width;
+        pixel..(pixel + self.width).min(self.pixels)
     }
 
     /// The images and the pixels of each that a tile covers.
     pub(super) fn get(&self, tile: usize) -> (Range<usize>, Range<usize>) {
-        let first = tile / self.per_image() * self.together;
-        let pixel = tile % self.per_image() * self.width;
-        (first..(first + self.together).min(self.images), pixel..(pixel + self.width).min(self.pixels))
+        (self.images(tile / self.per_image()), self.pixels(tile % self.per_image()))
     }
 
     /// Columns of a tile.
@@ -94,9 +110,13 @@ pub(super) unsafe fn forward<T: GemmElement + Element>(
             unsafe { if direct { tile.run_direct() } else { tile.run() } }
         }
     };
-    let items = tiles.count() * conv.groups;
+    each_item(tiles.count() * conv.groups, work, run);
+}
+
+/// Calls `run` for all items, of `work` multiply-adds each. With few items some threads would idle during the last ones: all threads share
+/// each then.
+pub(super) fn each_item(items: usize, work: usize, run: impl Fn(Range<usize>) + Sync) {
     if items < TILES_A_THREAD * num_threads() && work >= 2 * WORTH_A_THREAD {
-        // With so few tiles some threads would idle during the last ones: all threads share each tile, columns and product.
         return run(0..items);
     }
     parallel_for(0..items, (WORTH_A_THREAD / work.max(1)).max(1), run);

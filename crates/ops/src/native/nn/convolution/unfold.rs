@@ -209,7 +209,7 @@ accumulate!(|a, b| a + b => f16 bf16 f32 f64);
 ///
 /// # Safety
 /// - As [`unfold`], with `from` the columns and `to` an image that no other thread uses.
-pub(super) unsafe fn fold<T: Accumulate>(
+pub(super) unsafe fn fold<T: Accumulate + Send + Sync>(
     conv: &Conv,
     from: *const T,
     pitch: usize,
@@ -217,18 +217,22 @@ pub(super) unsafe fn fold<T: Accumulate>(
     to: *mut T,
     strides: [isize; 5],
 ) {
-    let step = conv.stride[2] as isize * strides[4];
-    for row in 0..conv.depth() {
-        let (channel, position) = channel_and_position(conv, row);
-        let to = to.wrapping_offset(channel as isize * strides[1]);
-        let from = from.wrapping_add(row * pitch);
-        runs(conv, position, &pixels, strides, |run| {
-            let (to, from) = (to.wrapping_offset(run.offset), from.wrapping_add(run.column + run.before));
-            for i in 0..run.inside {
-                let pixel = to.wrapping_offset(step * i as isize);
-                // SAFETY: inside the image and the row.
-                unsafe { *pixel = (*pixel).plus(*from.add(i)) }
-            }
-        });
-    }
+    let (step, positions) = (conv.stride[2] as isize * strides[4], conv.kernel_numel());
+    let (from, to) = (SendPtr(from.cast_mut()), SendPtr(to));
+    let grain = (1 << 16) / (positions * pixels.len()).max(1);
+    parallel_for(0..conv.channels, grain.max(1), |channels| {
+        for row in channels.start * positions..channels.end * positions {
+            let (channel, position) = channel_and_position(conv, row);
+            let to = to.at().wrapping_offset(channel as isize * strides[1]);
+            let from = from.at().cast_const().wrapping_add(row * pitch);
+            runs(conv, position, &pixels, strides, |run| {
+                let (to, from) = (to.wrapping_offset(run.offset), from.wrapping_add(run.column + run.before));
+                for i in 0..run.inside {
+                    let pixel = to.wrapping_offset(step * i as isize);
+                    // SAFETY: inside the image and the row; no other thread writes this channel.
+                    unsafe { *pixel = (*pixel).plus(*from.add(i)) }
+                }
+            });
+        }
+    });
 }

@@ -16,6 +16,9 @@ const UNSET: u32 = u32::MAX;
 /// Elements of an output row that are updated at a time.
 const CHUNK: usize = 16;
 
+/// Output rows up to this length are computed window by window, since an update of a chunk takes as long as for [`CHUNK`] elements.
+const SHORT_ROW: usize = 8;
+
 /// The maximum of each window and its row-major index in the channel. Of equal elements the first counts; NaN is greater than
 /// every number, and of several NaNs the last counts.
 ///
@@ -108,6 +111,18 @@ impl<I: Isa, T: PoolElement> Kernel<I> for Max<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
         let [depth, height, width] = self.pool.output.map(|size| size as usize);
+        if width <= SHORT_ROW {
+            for i in self.channels.clone() {
+                let (x, y, indices) = (self.x.channel(i), self.y.channel(i), self.indices.channel(i));
+                for [z, row] in rows(depth, height) {
+                    for column in 0..width {
+                        // SAFETY: elements of the channels.
+                        unsafe { self.window([z, row, column], &x, (&y, &indices)) };
+                    }
+                }
+            }
+            return;
+        }
         let padded = width + CHUNK;
         let (mut best, mut positions) = (Scratch::new::<T::Sum>(padded), Scratch::new::<u32>(padded));
         let mut staging = Scratch::new::<T>(padded);
@@ -177,6 +192,46 @@ impl<T: PoolElement> Clone for RowState<T> {
 impl<T: PoolElement> Copy for RowState<T> {}
 
 impl<T: PoolElement> Max<'_, T> {
+    /// One window.
+    ///
+    /// # Safety
+    /// - The channels have the pool's sizes.
+    #[inline(always)]
+    unsafe fn window(
+        &self,
+        output: [usize; 3],
+        x: &Channel<T>,
+        (values, indices): (&Channel<T>, &Channel<i64>),
+    ) {
+        let input = self.pool.input;
+        let at = |d: usize, position: i64| {
+            let index = source(self.pool, d, output[d] as i64, position);
+            (0..input[d]).contains(&index).then_some(index)
+        };
+        let [planes, rows, columns] = &self.kernel_range;
+        // What a window without an element has, as a row has that is not updated.
+        let first = [0, 1, 2].map(|d| source(self.pool, d, output[d] as i64, self.kernel_range[d].start));
+        let (mut best, mut index) = (None, (first[0] * input[1] + first[1]) * input[2] + first[2]);
+        for z in planes.clone().filter_map(|position| at(0, position)) {
+            for y in rows.clone().filter_map(|position| at(1, position)) {
+                for column in columns.clone().filter_map(|position| at(2, position)) {
+                    // SAFETY: an element of the channel.
+                    let value = unsafe { *x.pixel([z, y, column].map(|index| index as usize)) }.widen();
+                    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+                    let better = best.is_none_or(|best| value > best) | (value != value);
+                    if better {
+                        (best, index) = (Some(value), (z * input[1] + y) * input[2] + column);
+                    }
+                }
+            }
+        }
+        // SAFETY: elements of the results.
+        unsafe {
+            *values.pixel(output) = T::narrow(best.unwrap_or(T::ZERO));
+            *indices.pixel(output) = index;
+        }
+    }
+
     #[inline(always)]
     unsafe fn row(&self, [z, y]: [usize; 2], channel: &Input<T>, row_state: RowState<T>) {
         let input = self.pool.input;

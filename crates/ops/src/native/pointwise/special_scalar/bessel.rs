@@ -5,140 +5,165 @@
 //! result and amplitude.
 
 use super::bessel_coefficients as c;
-use super::modified_bessel::{i0_of, i1_of};
+use super::horner::of_number;
+use super::modified_bessel::{i0, i1};
+use crate::vectorized::{Float, Mask};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
 
 /// The sum of `c[k] T_k(t)`, by Clenshaw's recurrence.
-fn chebyshev(c: &[f64], t: f64) -> f64 {
-    let (mut next, mut last) = (0.0, 0.0);
-    for c in c.iter().skip(1).rev() {
-        (next, last) = (2.0 * t * next - last + c, next);
+#[inline(always)]
+fn chebyshev<V: Float>(c: &[f64], t: V) -> V {
+    let (mut next, mut last, twice) = (V::zero(), V::zero(), t + t);
+    for k in (1..c.len()).rev() {
+        (next, last) = (twice * next - last + V::constant(c[k]), next);
     }
-    t * next - last + c.first().copied().unwrap_or(0.0)
+    t * next - last + V::constant(c[0])
 }
 
 /// A series in `x^2`, for `x` up to `M`.
-fn near<const M: i32>(c: &[f64], x: f64) -> f64 {
-    let t = x / f64::from(M);
-    chebyshev(c, 2.0 * t * t - 1.0)
+#[inline(always)]
+fn near<V: Float, const M: i32>(c: &[f64], x: V) -> V {
+    let t = x * V::constant(1.0 / f64::from(M));
+    chebyshev(c, V::constant(2.0) * t * t - V::one())
 }
 
 /// `(P, Q)` of Hankel's expansion, for `x` from 8 on, times the amplitude.
-fn far(p: &[f64], q: &[f64], x: f64) -> (f64, f64) {
-    let t = 8.0 / x;
-    let (u, amplitude) = (2.0 * t * t - 1.0, (FRAC_2_PI / x).sqrt());
+#[inline(always)]
+fn far<V: Float>(p: &[f64], q: &[f64], x: V) -> (V, V) {
+    let t = V::constant(8.0) / x;
+    let (u, amplitude) = (V::constant(2.0) * t * t - V::one(), (V::constant(FRAC_2_PI) / x).sqrt());
     (amplitude * chebyshev(p, u), amplitude * t * chebyshev(q, u))
 }
 
 /// Sine and cosine of `x - pi / 4`.
-fn sin_cos_shifted(x: f64) -> (f64, f64) {
-    let (sin, cos) = x.sin_cos();
-    ((sin - cos) * FRAC_1_SQRT_2, (sin + cos) * FRAC_1_SQRT_2)
+#[inline(always)]
+fn sin_cos_shifted<V: Float>(x: V) -> (V, V) {
+    let (sin, cos, factor) = (x.sin(), x.cos(), V::constant(FRAC_1_SQRT_2));
+    ((sin - cos) * factor, (sin + cos) * factor)
+}
+
+/// Where the series near 0 end.
+const NEAR: f64 = 8.0;
+
+/// [`j0`] of up to 8.
+#[inline(always)]
+fn j0_near<V: Float>(x: V) -> V {
+    // The series, whose next term is below half an ulp: no result exceeds 1.
+    let (one, t) = (V::one(), x * x * V::constant(0.25));
+    let tiny = one - t * (one - t * V::constant(0.25) * (one - t / V::constant(9.0)));
+    V::select(x.lt(V::constant(1.0 / 128.0)), tiny, near::<V, 8>(&c::J0_NEAR, x))
 }
 
 /// The first kind, of order 0.
-pub(super) fn j0(x: f64) -> f64 {
+#[inline(always)]
+pub(super) fn j0<V: Float>(x: V) -> V {
     let x = x.abs();
-    if x < 1.0 / 128.0 {
-        // The series, whose next term is below half an ulp: no result exceeds 1.
-        let t = x * x / 4.0;
-        return 1.0 - t * (1.0 - t / 4.0 * (1.0 - t / 9.0));
-    }
-    if x <= 8.0 {
-        return near::<8>(&c::J0_NEAR, x);
+    let (is_near, value) = (x.le(V::constant(NEAR)), j0_near(x));
+    if is_near.all() {
+        return value;
     }
     let ((p, q), (sin, cos)) = (far(&c::P0, &c::Q0, x), sin_cos_shifted(x));
-    p * cos - q * sin
+    V::select(is_near, value, p * cos - q * sin)
 }
 
 /// The first kind, of order 1, where sine and cosine are those of `x - 3 pi / 4`.
-pub(super) fn j1(x: f64) -> f64 {
+#[inline(always)]
+pub(super) fn j1<V: Float>(x: V) -> V {
     let size = x.abs();
-    if size <= 8.0 {
-        return x * near::<8>(&c::J1_NEAR, x);
+    let (is_near, value) = (size.le(V::constant(NEAR)), x * near::<V, 8>(&c::J1_NEAR, x));
+    if is_near.all() {
+        return value;
     }
     let ((p, q), (sin, cos)) = (far(&c::P1, &c::Q1, size), sin_cos_shifted(size));
-    (p * sin + q * cos) * x.signum()
+    let beyond = p * sin + q * cos;
+    V::select(is_near, value, V::select(x.lt(V::zero()), -beyond, beyond))
 }
 
-/// `value(x)` for positive `x`, `at_zero` at 0, NaN for negative `x`.
-fn of_positive(x: f64, at_zero: f64, value: impl Fn(f64) -> f64) -> f64 {
-    match x {
-        0.0 => at_zero,
-        x if x > 0.0 => value(x),
-        _ => f64::NAN,
-    }
+/// `value` for positive `x`, `at_zero` at 0, NaN for negative `x`.
+#[inline(always)]
+fn of_positive<V: Float>(x: V, at_zero: f64, value: V) -> V {
+    let other = V::select(x.eq(V::zero()), V::constant(at_zero), V::constant(f64::NAN));
+    V::select(x.gt(V::zero()), value, other)
 }
 
 /// The second kind, of order 0.
-pub(super) fn y0(x: f64) -> f64 {
-    of_positive(x, f64::NEG_INFINITY, |x| {
-        if x <= 8.0 {
-            return FRAC_2_PI * x.ln() * j0(x) + near::<8>(&c::Y0_NEAR, x);
-        }
+#[inline(always)]
+pub(super) fn y0<V: Float>(x: V) -> V {
+    let is_near = x.le(V::constant(NEAR));
+    let mut value = V::constant(FRAC_2_PI) * x.log() * j0_near(x) + near::<V, 8>(&c::Y0_NEAR, x);
+    if !is_near.all() {
         let ((p, q), (sin, cos)) = (far(&c::P0, &c::Q0, x), sin_cos_shifted(x));
-        p * sin + q * cos
-    })
+        value = V::select(is_near, value, p * sin + q * cos);
+    }
+    of_positive(x, f64::NEG_INFINITY, value)
 }
 
 /// The second kind, of order 1.
-pub(super) fn y1(x: f64) -> f64 {
-    of_positive(x, f64::NEG_INFINITY, |x| {
-        if x <= 8.0 {
-            return FRAC_2_PI * (x.ln() * j1(x) - 1.0 / x) + x * near::<8>(&c::Y1_NEAR, x);
-        }
+#[inline(always)]
+pub(super) fn y1<V: Float>(x: V) -> V {
+    let is_near = x.le(V::constant(NEAR));
+    let j1_near = x * near::<V, 8>(&c::J1_NEAR, x);
+    let mut value =
+        V::constant(FRAC_2_PI) * (x.log() * j1_near - x.recip()) + x * near::<V, 8>(&c::Y1_NEAR, x);
+    if !is_near.all() {
         let ((p, q), (sin, cos)) = (far(&c::P1, &c::Q1, x), sin_cos_shifted(x));
-        q * sin - p * cos
-    })
+        value = V::select(is_near, value, q * sin - p * cos);
+    }
+    of_positive(x, f64::NEG_INFINITY, value)
 }
 
-/// The modified function of the second kind times `e^x`, from its value up to 2 and its series beyond.
-fn scaled(x: f64, near: fn(f64) -> f64, far: &[f64]) -> f64 {
-    of_positive(x, f64::INFINITY, |x| {
-        if x <= 2.0 { near(x) * x.exp() } else { chebyshev(far, 4.0 / x - 1.0) / x.sqrt() }
-    })
+/// The modified function of the second kind from its value up to 2 and its series beyond, times `e^x` if `SCALED`.
+#[inline(always)]
+fn modified<V: Float, const SCALED: bool>(x: V, near: V, far: &[f64]) -> V {
+    let beyond = chebyshev(far, V::constant(4.0) / x - V::one()) / x.sqrt();
+    let (near, beyond) = if SCALED { (near * x.exp(), beyond) } else { (near, (-x).exp() * beyond) };
+    of_positive(x, f64::INFINITY, V::select(x.le(V::constant(2.0)), near, beyond))
 }
 
-/// The modified function of the second kind, from its value up to 2 and its series beyond.
-fn unscaled(x: f64, near: fn(f64) -> f64, far: &[f64]) -> f64 {
-    of_positive(x, f64::INFINITY, |x| if x <= 2.0 { near(x) } else { (-x).exp() * scaled(x, near, far) })
+/// [`k0`] of up to 2.
+#[inline(always)]
+fn k0_near<V: Float>(x: V) -> V {
+    let x = x.min(V::constant(2.0));
+    near::<V, 2>(&c::K0_NEAR, x) - (x * V::constant(0.5)).log() * i0(x)
 }
 
-fn k0_near(x: f64) -> f64 {
-    near::<2>(&c::K0_NEAR, x) - (x / 2.0).ln() * i0_of(x)
-}
-
-fn k1_near(x: f64) -> f64 {
-    1.0 / x + (x / 2.0).ln() * i1_of(x) + x * near::<2>(&c::K1_NEAR, x)
+/// [`k1`] of up to 2.
+#[inline(always)]
+fn k1_near<V: Float>(x: V) -> V {
+    let x = x.min(V::constant(2.0));
+    x.recip() + (x * V::constant(0.5)).log() * i1(x) + x * near::<V, 2>(&c::K1_NEAR, x)
 }
 
 /// The modified second kind, of order 0.
-pub(super) fn k0(x: f64) -> f64 {
-    unscaled(x, k0_near, &c::K0_FAR)
+#[inline(always)]
+pub(super) fn k0<V: Float>(x: V) -> V {
+    modified::<V, false>(x, k0_near(x), &c::K0_FAR)
 }
 
 /// The modified second kind, of order 1.
-pub(super) fn k1(x: f64) -> f64 {
-    unscaled(x, k1_near, &c::K1_FAR)
+#[inline(always)]
+pub(super) fn k1<V: Float>(x: V) -> V {
+    modified::<V, false>(x, k1_near(x), &c::K1_FAR)
 }
 
 /// Order 0, times `e^x`.
-pub(super) fn k0e(x: f64) -> f64 {
-    scaled(x, k0_near, &c::K0_FAR)
+#[inline(always)]
+pub(super) fn k0e<V: Float>(x: V) -> V {
+    modified::<V, true>(x, k0_near(x), &c::K0_FAR)
 }
 
 /// Order 1, times `e^x`.
-pub(super) fn k1e(x: f64) -> f64 {
-    scaled(x, k1_near, &c::K1_FAR)
+#[inline(always)]
+pub(super) fn k1e<V: Float>(x: V) -> V {
+    modified::<V, true>(x, k1_near(x), &c::K1_FAR)
 }
 
 /// `sin(x) / x`.
-pub(super) fn spherical_j0(x: f64) -> f64 {
-    match x.abs() {
-        0.0 => 1.0,
-        f64::INFINITY => 0.0,
-        _ => x.sin() / x,
-    }
+#[inline(always)]
+pub(super) fn spherical_j0<V: Float>(x: V) -> V {
+    let (size, zero) = (x.abs(), V::zero());
+    let value = V::select(size.eq(V::constant(f64::INFINITY)), zero, x.sin() / x);
+    V::select(size.eq(zero), V::one(), value)
 }
 
 /// `2 / 3 x^(3/2)`.
@@ -161,22 +186,24 @@ fn exact_phase(x: f64) -> (f64, f64) {
 
 /// The Airy function.
 pub(super) fn airy(x: f64) -> f64 {
+    let series = |c: &[f64], t: f64| of_number(|t| chebyshev(c, t), t);
     match x {
         x if x == f64::INFINITY => 0.0,
         x if x > 2.0 => {
             let z = phase(x);
             let amplitude = 2.0 * PI.sqrt() * x.sqrt().sqrt();
-            (-z).exp() * chebyshev(&c::AIRY_FAR, 2.0 * phase(2.0) / z - 1.0) / amplitude
+            (-z).exp() * series(&c::AIRY_FAR, 2.0 * phase(2.0) / z - 1.0) / amplitude
         }
-        x if x >= -4.0 => chebyshev(&c::AIRY_MIDDLE, (x + 1.0) / 3.0),
+        x if x >= -4.0 => series(&c::AIRY_MIDDLE, (x + 1.0) / 3.0),
         x => {
             let (z, z_low) = exact_phase(-x);
             let t = phase(4.0) / z;
             let u = 2.0 * t * t - 1.0;
-            let (sin, cos) = sin_cos_shifted(z);
+            let (sin, cos) = z.sin_cos();
+            let (sin, cos) = ((sin - cos) * FRAC_1_SQRT_2, (sin + cos) * FRAC_1_SQRT_2);
             let (sin, cos) = (sin + z_low * cos, cos - z_low * sin);
             // Sine and cosine of `z + pi / 4` are the cosine and the negative sine of `z - pi / 4`.
-            let value = chebyshev(&c::AIRY_P, u) * cos + chebyshev(&c::AIRY_Q, u) / z * sin;
+            let value = series(&c::AIRY_P, u) * cos + series(&c::AIRY_Q, u) / z * sin;
             value / (PI.sqrt() * (-x).sqrt().sqrt())
         }
     }

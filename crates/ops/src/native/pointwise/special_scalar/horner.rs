@@ -1,6 +1,7 @@
-//! Polynomials on vectors, and functions of vectors as functions of a number.
+//! Polynomials on vectors, functions of vectors as functions of a number, and functions of numbers on the lanes of vectors.
 
-use crate::vectorized::{Float, Lanes, Scalar, Vector};
+use crate::vectorized::{Float, FloatElement, Lanes, Scalar, Vector};
+use flambeau_core::Element;
 
 /// A vector of one lane.
 type OneLane = <f64 as Lanes<Scalar>>::Vector;
@@ -16,4 +17,18 @@ pub(super) fn of_number(function: impl Fn(OneLane) -> OneLane, x: f64) -> f64 {
 #[inline(always)]
 pub(super) fn horner<V: Float>(x: V, coefficients: &[f64]) -> V {
     coefficients.iter().rev().fold(V::zero(), |sum, c| sum.mul_add(x, V::constant(*c)))
+}
+
+/// Applies `function` to the first `count` lanes. Not inlined, so that one copy serves all instruction sets.
+#[inline(never)]
+pub(super) fn map_lanes<E: Element + FloatElement, const N: usize>(
+    lanes: &[[E; 16]; N],
+    count: usize,
+    function: impl Fn([f64; N]) -> f64,
+) -> [E; 16] {
+    let mut results = [E::from_f64(0.0); 16];
+    for (i, result) in results.iter_mut().take(count).enumerate() {
+        *result = E::from_f64(function(lanes.map(|lane| lane[i].to_scalar().to_f64())));
+    }
+    results
 }

@@ -3,7 +3,7 @@
 //! Abramowitz and Stegun: the ascending series (9.6.10), all of whose terms are positive, up to 20, and the asymptotic series (9.7.1)
 //! beyond. Errors are at most 5 ulp.
 
-use super::horner::{horner, of_number};
+use super::horner::horner;
 use crate::vectorized::{Float, Mask};
 use std::f64::consts::TAU;
 
@@ -83,14 +83,4 @@ pub(super) fn i1<V: Float>(x: V) -> V {
 #[inline(always)]
 pub(super) fn i1e<V: Float>(x: V) -> V {
     of_magnitude::<V, 1, true>(x.abs()).copysign(x)
-}
-
-/// [`i0`] of a number.
-pub(super) fn i0_of(x: f64) -> f64 {
-    of_number(i0, x)
-}
-
-/// [`i1`] of a number.
-pub(super) fn i1_of(x: f64) -> f64 {
-    of_number(i1, x)
 }

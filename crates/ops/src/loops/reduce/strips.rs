@@ -1,0 +1,76 @@
+//! Rows of few elements, one in each lane: what the folds and the loops over dimensions have in common.
+#![expect(unsafe_code, reason = "addresses of results that several threads write")]
+
+/// The largest number of elements of a short row.
+pub(super) const SHORT: usize = 32;
+/// Rows of a strip: a multiple of any number of lanes.
+pub(super) const STRIP: usize = 64;
+
+/// Rows of a strip: element `i` of row `j` is at `i * STRIP + j`. Elements of rows that do not exist have any value.
+#[derive(Clone, Copy)]
+pub(crate) struct Strip {
+    pub(super) elements: *const u8,
+    /// Elements of a row.
+    pub(super) n: usize,
+    /// Rows.
+    pub(super) count: usize,
+}
+
+impl Strip {
+    /// The address of each element of the first row, of `size` bytes.
+    pub(super) fn addresses(&self, size: usize) -> [*const u8; SHORT] {
+        std::array::from_fn(|i| self.elements.wrapping_add(i * STRIP * size))
+    }
+}
+
+/// The addresses of the results of a strip's rows.
+pub(crate) struct StripResults<const M: usize> {
+    pub(super) to: [*mut u8; M],
+    pub(super) sizes: [usize; M],
+    /// The index of each row's results.
+    pub(super) indices: [isize; STRIP],
+    pub(super) count: usize,
+}
+
+impl<const M: usize> StripResults<M> {
+    /// The addresses of the results of a row.
+    pub(super) fn of_row(&self, row: usize) -> [*mut u8; M] {
+        std::array::from_fn(|m| self.to[m].wrapping_offset(self.indices[row] * self.sizes[m] as isize))
+    }
+
+    /// Bytes of a result.
+    pub(super) fn size(&self) -> usize {
+        self.sizes[0]
+    }
+
+    /// Whether the results of the rows are adjacent.
+    pub(super) fn are_adjacent(&self) -> bool {
+        self.indices[..self.count].windows(2).all(|pair| pair[1] == pair[0] + 1)
+    }
+
+    /// Writes result `m` of each row.
+    ///
+    /// # Safety
+    /// - These results are elements of `U`, and this thread's to write.
+    pub(super) unsafe fn write<U: Copy>(&self, m: usize, results: &[U; STRIP]) {
+        for (row, result) in results[..self.count].iter().enumerate() {
+            // SAFETY: by this function's condition.
+            unsafe { self.of_row(row)[m].cast::<U>().write_unaligned(*result) };
+        }
+    }
+}
+
+/// Blocks of `rows` rows, `row_stride` bytes apart, of `columns` dense elements each.
+#[derive(Clone, Copy)]
+pub(super) struct BlockShape {
+    pub(super) rows: usize,
+    pub(super) row_stride: isize,
+    pub(super) columns: usize,
+}
+
+/// An address that the guards of the calling thread protect, or of memory that is split among its tasks.
+#[derive(Clone, Copy)]
+pub(super) struct Shared(pub(super) *mut u8);
+
+// SAFETY: every task writes its own part.
+unsafe impl Sync for Shared {}
