@@ -352,7 +352,7 @@ fn nan_is_found_at_every_index() {
 fn nan_is_found_in_every_short_row() {
     for n in (1..=34usize).step_by(3) {
         // Every third of 70 rows has a NaN, each at another index.
-        let nan_at = |row: usize| (row % 3 == 0).then_some(row % n);
+        let nan_at = |row: usize| row.is_multiple_of(3).then_some(row % n);
         let element = |i: usize| if nan_at(i / n) == Some(i % n) { f32::NAN } else { (i % 11) as f32 };
         let t = Tensor::from_vec((0..70 * n).map(element).collect(), &[70, n as i64]).unwrap();
         let across = ops::contiguous(&ops::t(&t).unwrap(), MemoryFormat::Contiguous).unwrap();

@@ -183,8 +183,8 @@ impl<I: Isa, T: FloatLanes<I> + Default> Kernel<I, StripMoments<T>> for Deviatio
                 let correction = deviation / count;
                 let squares = squares - deviation * correction;
                 let squares = T::Vector::select(squares.lt(zero), zero, squares);
-                // The difference is 0 for finite numbers, and NaN otherwise.
-                let is_finite = (centre - centre).eq(zero) & (squares - squares).eq(zero);
+                let infinity = T::Vector::constant(f64::INFINITY);
+                let is_finite = centre.abs().lt(infinity) & squares.abs().lt(infinity);
                 is_finite.store_bool(found.is_finite.as_mut_ptr().add(first), T::Vector::LANES);
                 let variance = squares / divisor;
                 let spread = if self.root { variance.sqrt() } else { variance };
