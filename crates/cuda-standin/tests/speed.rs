@@ -51,7 +51,8 @@ fn instructions_are_quick() {
         st.global.f32 [%d1], %f0; ret; }}"
     );
     let count = 19.0 * 500.0 * f64::from(8 * 256);
-    let rate = count / best(&source, (8, 256), 10);
+    // So many that some run while nothing else is on the processor's core.
+    let rate = count / best(&source, (8, 256), 40);
     println!("{:.2} G lane instructions a second", rate / 1e9);
     assert!(rate > 0.5e9, "{rate}");
 }
