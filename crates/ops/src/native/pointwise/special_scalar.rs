@@ -1,8 +1,8 @@
 //! Special functions that are evaluated in f64, whatever the type is: gamma, zeta, Bessel and Airy functions, inverse functions,
 //! orthogonal polynomials. In f64, results for f32 are correctly rounded in nearly all cases.
 //!
-//! Those in frequent use, and polynomials, are formulas on vectors, which are compiled for f64 only. The others are evaluated element by element: loops call
-//! the function through a pointer, so that one loop is compiled for all of them.
+//! Those in frequent use, Bessel functions and polynomials are formulas on vectors, which are compiled for f64 only. The others are
+//! evaluated element by element: loops call the function through a pointer, so that one loop is compiled for all of them.
 
 mod bessel;
 mod bessel_coefficients;
