@@ -1,6 +1,8 @@
 //! Gathering strided elements into dense memory, for loops over dense rows.
 #![expect(unsafe_code, reason = "raw elements, which the callers guarantee to be valid")]
 
+use std::mem::MaybeUninit;
+
 /// Copies `count` elements of `from` with a stride of `step` to dense memory at `to`.
 ///
 /// # Safety
@@ -17,8 +19,8 @@ pub(super) unsafe fn gather<T: Copy>(from: *const T, step: isize, to: *mut T, co
     }
 }
 
-/// [`gather`] with a stride of two. Elements of four bytes are read as the low halves of integers of eight: the compiler then shuffles
-/// vectors, where it would load element by element otherwise.
+/// [`gather`] with a stride of two. Elements of four bytes are read in blocks, which the compiler loads as vectors and shuffles, where it
+/// would load element by element otherwise.
 ///
 /// # Safety
 /// - As [`gather`].
@@ -27,7 +29,7 @@ unsafe fn gather_stride_2<T: Copy>(from: *const T, to: *mut T, count: usize) {
     // SAFETY: this function's condition.
     unsafe {
         match count {
-            _ if size_of::<T>() != 4 || cfg!(target_endian = "big") => one_by_one(from, to, count),
+            _ if size_of::<T>() != 4 => one_by_one(from, to, count),
             17.. => in_blocks::<T, 16>(from, to, count),
             9.. => in_blocks::<T, 8>(from, to, count),
             5.. => in_blocks::<T, 4>(from, to, count),
@@ -63,22 +65,19 @@ unsafe fn in_blocks<T: Copy, const N: usize>(from: *const T, to: *mut T, count: 
     unsafe { *to.add(last) = *from.add(2 * last) };
 }
 
-/// The elements at even indices of `2 * N` elements; those of four bytes are read as the low halves of integers of eight.
+/// The elements at even indices of `2 * N` elements; those at odd indices may be uninitialized.
 ///
 /// # Safety
-/// - `from` is valid for reading `2 * N` elements.
+/// - `from` is valid for reading `2 * N` elements, of which those at even indices are initialized.
 #[inline(always)]
 pub(super) unsafe fn even_elements<T: Copy, const N: usize>(from: *const T) -> [T; N] {
-    // SAFETY: this function's condition; `u32` and `T` have the same size where the bits of one become the other.
+    // SAFETY: this function's condition.
     unsafe {
-        if size_of::<T>() != 4 || cfg!(target_endian = "big") {
-            return std::array::from_fn(|k| *from.add(2 * k));
-        }
-        let pairs = from.cast::<[u64; N]>().read_unaligned();
-        let mut low = [0; N];
+        let pairs = from.cast::<[[MaybeUninit<T>; 2]; N]>().read_unaligned();
+        let mut even = [MaybeUninit::<T>::uninit(); N];
         for k in 0..N {
-            low[k] = pairs[k] as u32;
+            even[k] = pairs[k][0];
         }
-        std::mem::transmute_copy::<[u32; N], [T; N]>(&low)
+        std::mem::transmute_copy::<[MaybeUninit<T>; N], [T; N]>(&even)
     }
 }
