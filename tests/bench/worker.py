@@ -1,7 +1,8 @@
 """Times calls of operators in one of two libraries, Flambeau or PyTorch, on request: a process for each side.
 
-A request is a line of JSON: a row that `main.rs` printed, and which of its calls is timed, with how many elements, in which type and
-layout, with or without gradients. The answer is a line of JSON: the median and the minimum time of a call, or why there is none.
+A request is a line of JSON: a row that `main.rs` printed, and which of its calls is prepared, with how many elements, in which type and
+layout, with or without gradients; or an empty object, upon which the prepared call is timed. The answer is a line of JSON: sums of the
+result, by which the sides are compared, or the median and the minimum time of a call; or why there is none.
 """
 
 import argparse
@@ -17,8 +18,10 @@ import numpy as np
 GOLDEN = 0.6180339887498949
 # A call with larger tensors is left out.
 LARGEST = 1 << 25
-# A call that takes longer is left out.
+# A call that takes more seconds is left out.
 SLOWEST = 2.0
+# Calls of so many elements are tried with fewer first, so that none takes minutes.
+TRIED_BEFORE, TRIAL = 1 << 20, 64
 
 
 class LeftOut(Exception):
@@ -185,11 +188,15 @@ def check(library, result):
     return [value if np.isfinite(value) else None for value in sums]
 
 
-def timed(call, seconds):
-    """The median and the minimum time of a call, in nanoseconds: batches of a tenth of the time each."""
+def seconds_of(call):
     start = time.perf_counter()
     call()
-    once = time.perf_counter() - start
+    return time.perf_counter() - start
+
+
+def timed(call, seconds):
+    """The median and the minimum time of a call, in nanoseconds: batches of a tenth of the time each."""
+    once = seconds_of(call)
     if once > SLOWEST:
         raise LeftOut("a call takes seconds")
     number = max(1, int(seconds / 10 / max(once, 1e-7)))
@@ -204,31 +211,38 @@ def timed(call, seconds):
     return statistics.median(times), min(times)
 
 
-def answer(library, request, seconds, prepare):
-    try:
-        call = prepare(request)
-        result = call()
-        median, minimum = timed(call, seconds)
-        exact = request["row"]["exact"]
-        return {"median_ns": median, "min_ns": minimum, "check": check(library, result) if exact else [None, None]}
-    except LeftOut as reason:
-        return {"left_out": str(reason)}
-    except Exception as error:  # A side that refuses the call is a reason, too.
-        return {"left_out": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160]}
+class Side:
+    """One library, and the call that it prepared last."""
 
-
-class Preparation:
-    """Prepares calls, and keeps the last one: each request comes twice, in both orders of the sides."""
-
-    def __init__(self, library):
+    def __init__(self, library, seconds):
         self.library = library
-        self.last = None, None
+        self.seconds = seconds
+        self.call = None
 
-    def __call__(self, request):
-        if request != self.last[0]:
-            self.last = None, None
-            self.last = request, prepared(self.library, request["row"], request["case"])
-        return self.last[1]
+    def prepare(self, request):
+        self.call = None
+        gc.collect()
+        row, case = request["row"], request["case"]
+        if case["elements"] >= TRIED_BEFORE:
+            trial = prepared(self.library, row, {**case, "elements": case["elements"] // TRIAL})
+            if seconds_of(trial) * TRIAL > SLOWEST:
+                raise LeftOut("a call takes seconds")
+        call = prepared(self.library, row, case)
+        result = call()
+        self.call = call
+        return {"check": check(self.library, result) if request["row"]["exact"] else [None, None]}
+
+    def time(self):
+        median, minimum = timed(self.call, self.seconds)
+        return {"median_ns": median, "min_ns": minimum}
+
+    def answer(self, request):
+        try:
+            return self.prepare(request) if "row" in request else self.time()
+        except LeftOut as reason:
+            return {"left_out": str(reason)}
+        except Exception as error:  # A side that refuses the call is a reason, too.
+            return {"left_out": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160]}
 
 
 def number_or_object(read):
@@ -245,14 +259,12 @@ def main():
     options = parser.parse_args()
     library = Library(options.library)
     library.module.set_num_threads(options.threads)
-    prepare = Preparation(library)
+    side = Side(library, options.seconds)
     gc.disable()
     gc.freeze()  # A collection need not search what importing a library left.
     for line in sys.stdin:
         request = json.loads(line, object_hook=number_or_object) if line.strip() else None
-        found = answer(library, request, options.seconds, prepare) if request else None
-        print(json.dumps(found), flush=True)
-        gc.collect()
+        print(json.dumps(None if request is None else side.answer(request)), flush=True)
 
 
 if __name__ == "__main__":

@@ -54,17 +54,26 @@ impl Worker {
 
     /// The answer to a request; `None` where it is `null`.
     pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &str) -> Result<Option<T>, Box<dyn Error>> {
+        self.send(request);
+        self.receive(request)
+    }
+
+    /// Sends a request. If the program has exited, the missing answer is reported by [`Worker::receive`].
+    pub(crate) fn send(&mut self, request: &str) {
         if let Some(requests) = &mut self.child.stdin {
-            // If the program has exited, the missing answer is reported below.
             writeln!(requests, "{request}").ok();
         }
+    }
+
+    /// The answer to the request that was sent, which an error calls by a name.
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Box<dyn Error>> {
         for line in &mut self.answers {
             let line = line?;
             if line.starts_with('{') || line == "null" {
                 return serde_json::from_str(&line).map_err(|error| format!("{line}: {error}").into());
             }
         }
-        Err(format!("{} ended at {request}: {}", self.name, self.child.wait()?).into())
+        Err(format!("{} ended at {name}: {}", self.name, self.child.wait()?).into())
     }
 }
 

@@ -252,17 +252,27 @@ fn choices(row: &Row) -> Vec<(String, Value)> {
     all
 }
 
-/// Times a case on all sides, in one order and then in the reverse one.
+/// What a side does with a case that it has prepared.
+const TIME: &str = "{}";
+
+/// Prepares a case on all sides at once, and times it in one order and then in the reverse one.
 fn time(case: &Case, workers: &mut [Worker]) -> Result<Outcome, Box<dyn Error>> {
-    let mut times = vec![vec![]; workers.len()];
-    let mut checks = vec![[None, None]; workers.len()];
+    let (mut times, mut checks) = (vec![vec![]; workers.len()], vec![]);
+    workers.iter_mut().for_each(|worker| worker.send(&case.request));
+    let answers = workers.iter_mut().map(|worker| worker.receive::<Answer>(&case.name));
+    let answers = answers.collect::<Result<Vec<_>, _>>()?;
+    for answer in answers.into_iter().flatten() {
+        match answer.left_out {
+            Some(reason) => return Ok(Outcome::LeftOut(reason)),
+            None => checks.push(answer.check.unwrap_or_default()),
+        }
+    }
     for side in both_orders(workers.len()) {
-        let Some(answer) = workers[side].ask::<Answer>(&case.request)? else { continue };
+        let Some(answer) = workers[side].ask::<Answer>(TIME)? else { continue };
         let Some(median) = answer.median_ns else {
             return Ok(Outcome::LeftOut(answer.left_out.unwrap_or_default()));
         };
         times[side].push(median);
-        checks[side] = answer.check.unwrap_or_default();
     }
     let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
     let ours = mean(&times[0]);
