@@ -172,19 +172,36 @@ impl<T: IntegerLane, const N: usize> Integer for Array<T, N> {
     }
     #[inline(always)]
     fn div_trunc(self, other: Self) -> Self {
-        self.zip(other, T::div_trunc)
+        let mut all_near = true;
+        for i in 0..N {
+            all_near &= self.0[i].is_near() & other.0[i].is_near();
+        }
+        if all_near { self.zip(other, T::near_quotient) } else { self.zip(other, T::quotient) }
     }
     #[inline(always)]
     fn div_floor(self, other: Self) -> Self {
-        self.zip(other, T::div_floor)
+        self.with_quotients(other, T::floor)
     }
     #[inline(always)]
     fn remainder(self, other: Self) -> Self {
-        self.zip(other, T::remainder)
+        self.with_quotients(other, T::floor_rest)
     }
     #[inline(always)]
     fn remainder_trunc(self, other: Self) -> Self {
-        self.zip(other, T::remainder_trunc)
+        self.with_quotients(other, T::rest)
+    }
+}
+
+impl<T: IntegerLane, const N: usize> Array<T, N> {
+    /// `f(self, other, quotient)` of each lane.
+    #[inline(always)]
+    fn with_quotients(self, other: Self, f: impl Fn(T, T, T) -> T) -> Self {
+        let quotient = self.div_trunc(other);
+        each_lane(
+            self.0,
+            #[inline(always)]
+            |i| f(self.0[i], other.0[i], quotient.0[i]),
+        )
     }
 }
 

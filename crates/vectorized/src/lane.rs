@@ -23,14 +23,72 @@ pub trait IntegerLane:
 {
     fn shl(self, by: Self) -> Self;
     fn shr(self, by: Self) -> Self;
-    fn div_trunc(self, other: Self) -> Self;
-    fn div_floor(self, other: Self) -> Self;
-    fn remainder(self, other: Self) -> Self;
-    fn remainder_trunc(self, other: Self) -> Self;
+    /// The quotient rounded towards 0; 0 where `other` is 0.
+    fn quotient(self, other: Self) -> Self;
+    /// Whether [`near_quotient`](Self::near_quotient) takes it.
+    fn is_near(self) -> bool;
+    /// [`quotient`](Self::quotient) by a division of floats, which vectors have. It is rounded to nearest, and so off by one at most, which
+    /// the sign of the rest shows.
+    fn near_quotient(self, other: Self) -> Self;
+    /// The quotient rounded down, by [`quotient`](Self::quotient).
+    fn floor(self, other: Self, quotient: Self) -> Self;
+    /// The rest of a quotient rounded towards 0; 0 where `other` is 0.
+    fn rest(self, other: Self, quotient: Self) -> Self;
+    /// The rest of a quotient rounded down; 0 where `other` is 0.
+    fn floor_rest(self, other: Self, quotient: Self) -> Self;
+}
+
+/// A sum with this number has the integer nearest to the other in its low bits: 1.5 times the power of two whose last bit counts 1.
+const NEAREST_F64: f64 = 6_755_399_441_055_744.0;
+/// The same of f32.
+const NEAREST_F32: f32 = 12_582_912.0;
+
+/// The nearest integer to the quotient of two integers by a division of f64, of which the low bits are right.
+#[inline(always)]
+fn nearest_of_i32(a: i32, b: i32) -> i32 {
+    (f64::from(a) / f64::from(b) + NEAREST_F64).to_bits() as i32
+}
+
+/// That of integers of up to 16 bits.
+#[inline(always)]
+fn nearest_of_short(a: i32, b: i32) -> i32 {
+    (a as f32 / b as f32 + NEAREST_F32).to_bits().wrapping_sub(NEAREST_F32.to_bits()) as i32
+}
+
+/// That of integers of up to 52 bits.
+#[inline(always)]
+fn nearest_of_i64(a: i64, b: i64) -> i64 {
+    // The bits of a sum of this number and an integer are the sum of its bits and the integer.
+    let bits = NEAREST_F64.to_bits() as i64;
+    let float = |n: i64| f64::from_bits(n.wrapping_add(bits) as u64) - NEAREST_F64;
+    ((float(a) / float(b) + NEAREST_F64).to_bits() as i64).wrapping_sub(bits)
+}
+
+/// [`IntegerLane::near_quotient`] in the integers `$wide`, by the nearest integer to the quotient.
+macro_rules! near_quotient {
+    ($a:expr, $b:expr, $wide:ident, $nearest:ident) => {{
+        let (a, b) = ($a as $wide, $b as $wide);
+        let divisor = if b == 0 { 1 } else { b };
+        let nearest: $wide = $nearest(a, divisor);
+        let rest = a.wrapping_sub(nearest.wrapping_mul(divisor));
+        let exceeds = rest != 0 && (rest < 0) != (a < 0);
+        let back: $wide = if (a < 0) == (divisor < 0) { -1 } else { 1 };
+        let quotient = if exceeds { nearest.wrapping_add(back) } else { nearest };
+        (if b == 0 { 0 } else { quotient }) as _
+    }};
+}
+
+/// Whether a rest is not 0 and its sign differs from that of the divisor.
+macro_rules! is_opposite {
+    ($rest:ident, $divisor:ident) => {{
+        #[allow(unused_comparisons, reason = "the unsigned type has no negative values")]
+        let differ = ($rest < 0) != ($divisor < 0);
+        $rest != 0 && differ
+    }};
 }
 
 macro_rules! integer_lane {
-    ($($t:ident)*) => {$(
+    ($($t:ident $wide:ident $nearest:ident;)*) => {$(
         impl Lane for $t {
             const ZERO: Self = 0;
             const ONE: Self = 1;
@@ -68,32 +126,44 @@ macro_rules! integer_lane {
                 }
             }
             #[inline(always)]
-            fn div_trunc(self, other: Self) -> Self {
+            fn quotient(self, other: Self) -> Self {
                 if other == 0 { 0 } else { self.wrapping_div(other) }
             }
             #[inline(always)]
-            #[allow(unused_comparisons, reason = "the unsigned type has no negative values")]
-            fn div_floor(self, other: Self) -> Self {
-                let quotient = IntegerLane::div_trunc(self, other);
+            fn is_near(self) -> bool {
+                const LIMIT: i64 = 1 << 51;
+                $t::BITS < 64 || (self as i64).wrapping_add(LIMIT) as u64 <= 2 * LIMIT as u64
+            }
+            #[inline(always)]
+            fn near_quotient(self, other: Self) -> Self {
+                near_quotient!(self, other, $wide, $nearest)
+            }
+            #[inline(always)]
+            fn floor(self, other: Self, quotient: Self) -> Self {
+                let rest = self.rest(other, quotient);
+                quotient.wrapping_sub(is_opposite!(rest, other) as $t)
+            }
+            #[inline(always)]
+            fn rest(self, other: Self, quotient: Self) -> Self {
                 let rest = self.wrapping_sub(quotient.wrapping_mul(other));
-                let down = other != 0 && rest != 0 && (rest < 0) != (other < 0);
-                quotient.wrapping_sub(down as $t)
+                if other == 0 { 0 } else { rest }
             }
             #[inline(always)]
-            #[allow(unused_comparisons, reason = "the unsigned type has no negative values")]
-            fn remainder(self, other: Self) -> Self {
-                let rest = IntegerLane::remainder_trunc(self, other);
-                if rest != 0 && (rest < 0) != (other < 0) { rest.wrapping_add(other) } else { rest }
-            }
-            #[inline(always)]
-            fn remainder_trunc(self, other: Self) -> Self {
-                if other == 0 { 0 } else { self.wrapping_rem(other) }
+            fn floor_rest(self, other: Self, quotient: Self) -> Self {
+                let rest = self.rest(other, quotient);
+                if is_opposite!(rest, other) { rest.wrapping_add(other) } else { rest }
             }
         }
     )*};
 }
 
-integer_lane!(u8 i8 i16 i32 i64);
+integer_lane! {
+    u8 i32 nearest_of_short;
+    i8 i32 nearest_of_short;
+    i16 i32 nearest_of_short;
+    i32 i32 nearest_of_i32;
+    i64 i64 nearest_of_i64;
+}
 
 impl Lane for bool {
     const ZERO: Self = false;
@@ -133,19 +203,27 @@ impl IntegerLane for bool {
         self & !by
     }
     #[inline(always)]
-    fn div_trunc(self, other: Self) -> Self {
+    fn quotient(self, other: Self) -> Self {
         self & other
     }
     #[inline(always)]
-    fn div_floor(self, other: Self) -> Self {
+    fn is_near(self) -> bool {
+        true
+    }
+    #[inline(always)]
+    fn near_quotient(self, other: Self) -> Self {
         self & other
     }
     #[inline(always)]
-    fn remainder(self, _: Self) -> Self {
+    fn floor(self, _: Self, quotient: Self) -> Self {
+        quotient
+    }
+    #[inline(always)]
+    fn rest(self, _: Self, _: Self) -> Self {
         false
     }
     #[inline(always)]
-    fn remainder_trunc(self, _: Self) -> Self {
+    fn floor_rest(self, _: Self, _: Self) -> Self {
         false
     }
 }

@@ -181,6 +181,13 @@ macro_rules! integers {
             let mut y: Vec<$type> = edges.iter().flat_map(|_| edges).collect();
             x.extend((0..400).map(|_| random.bits() as $type));
             y.extend((0..400).map(|i| if i % 2 == 0 { random.bits() as $type } else { (random.bits() % 12) as $type }));
+            // Numbers of all magnitudes, and multiples of them and their neighbours, whose quotients are the nearest to another integer.
+            for i in 0..4000u32 {
+                let mut number = |bits: u32| (random.bits() as i64 >> (bits % 64)) as $type;
+                let (divisor, factor) = (number(i), number(i / 64 + 32));
+                x.push(divisor.wrapping_mul(factor).wrapping_add(number(i) % 2));
+                y.push(divisor);
+            }
             macro_rules! check {
                 ($formula:ident) => {
                     for set in CpuCapability::available() {
