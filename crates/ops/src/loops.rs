@@ -63,6 +63,7 @@ mod neighbors;
 mod packed;
 mod prefetch;
 pub(crate) mod reduce;
+mod row_offsets;
 pub(crate) mod row_ops;
 mod rows;
 mod select;

@@ -7,6 +7,7 @@ mod columns;
 mod map_rows;
 mod norm;
 mod norm_backward;
+mod norm_columns;
 mod row;
 mod scan;
 mod softmax;

@@ -114,12 +114,13 @@ pub(super) unsafe fn fold_strip(
     size: usize,
     accumulators: bool,
 ) {
-    let (mut row, identity) = ([0u64; STRIP], fold.identity());
+    const { assert!(STRIP.is_multiple_of(2)) };
+    // SAFETY: accumulators are of this size, at most eight bytes, since they are elements of a strip.
+    let mut row = [unsafe { fold.identity().repeated(size) }; STRIP / 2];
     let to: *mut u8 = row.as_mut_ptr().cast();
     let addresses = strip.addresses(size);
     // SAFETY: the row takes `count` accumulators, and the strip holds as many elements at each address.
     unsafe {
-        (0..strip.count).for_each(|at| to.add(at * size).copy_from_nonoverlapping(identity.as_ptr(), size));
         fold.accumulate_rows(&addresses[..strip.n], to, strip.count, accumulators);
         if results.are_adjacent() {
             let [first] = results.of_row(0);

@@ -6,16 +6,17 @@ use super::dim_counter::DimCounter;
 use super::fold::RowFold;
 use super::source::Source;
 use super::strips::{SHORT, STRIP, Strip, StripResults};
-use crate::loops::transposed::transpose;
+use crate::loops::row_offsets::RowOffsets;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Dim, GRAIN, Reduction};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Rows from which on they are transposed in registers.
-const MIN_TRANSPOSED: usize = 8;
-
-/// Memory for a strip of elements of up to eight bytes.
-type Tile = [u64; SHORT * STRIP];
+/// Memory for a strip of elements of up to eight bytes, and for one of elements that are converted to these, of up to sixteen.
+struct Tiles {
+    elements: [MaybeUninit<u64>; SHORT * STRIP],
+    moved: [MaybeUninit<[u64; 2]>; SHORT * STRIP],
+}
 
 /// A reduction of short rows.
 pub(super) struct ShortRows<'r, F, const M: usize> {
@@ -60,77 +61,60 @@ impl<'r, F: RowFold<M>, const M: usize> ShortRows<'r, F, M> {
     }
 
     fn fold_strips(&self, strips: Range<usize>, rows: usize) {
-        let mut tile: Tile = [0; _];
+        let mut tiles = Tiles { elements: [MaybeUninit::uninit(); _], moved: [MaybeUninit::uninit(); _] };
+        // Elements of rows that do not exist have any value.
+        tiles.elements[..self.n * STRIP].fill(MaybeUninit::new(0));
         let mut counter = DimCounter::new(&self.reduction.kept, strips.start * STRIP);
         let mut results = StripResults { to: self.targets, sizes: self.sizes, indices: [0; STRIP], count: 0 };
         for strip in strips {
             results.count = STRIP.min(rows - strip * STRIP);
-            // SAFETY: the tile takes a strip of these rows.
-            unsafe { self.gather(&mut counter, &mut results, tile.as_mut_ptr().cast()) };
-            let strip = Strip { elements: tile.as_ptr().cast(), n: self.n, count: results.count };
+            let rows = self.locate(&mut counter, &mut results);
+            // SAFETY: the tiles take a strip of these rows.
+            unsafe { self.gather(&rows[..results.count], &mut tiles) };
+            let strip = Strip { elements: tiles.elements.as_ptr().cast(), n: self.n, count: results.count };
             // SAFETY: the strip has been gathered, and the results of its rows are this task's to write.
             unsafe { self.fold.strip(strip, &results) };
         }
     }
 
-    /// Copies the next rows to the tile, and notes where their results are.
-    ///
-    /// # Safety
-    /// - The tile takes a strip.
-    unsafe fn gather(&self, counter: &mut DimCounter<'_>, results: &mut StripResults<M>, tile: *mut u8) {
-        let (size, step) = (self.source.size(), STRIP * self.source.size());
+    /// Where the next rows are, in bytes from the first; notes where their results are.
+    fn locate(&self, counter: &mut DimCounter<'_>, results: &mut StripResults<M>) -> [isize; STRIP] {
         let across = self.reduction.kept.first().copied().unwrap_or(Dim { size: 1, input: 0, output: 0 });
-        let mut done = 0;
+        let size = self.sizes[0] as isize;
+        let step = across.output as isize / size;
+        let (mut rows, mut done) = ([0; STRIP], 0);
         while done < results.count {
             let count = counter.left_in_row().min(results.count - done);
-            let to = tile.wrapping_add(done * size);
-            // SAFETY: these rows are in the input, and the tile takes them.
-            unsafe {
-                if self.are_dense() && count >= MIN_TRANSPOSED {
-                    let from = self.source.at(counter.input);
-                    transpose(from, across.input as isize, [count, self.n], size, to, step);
-                } else if self.source.is_move() {
-                    let from = self.source.at(counter.input);
-                    let offsets = &self.offsets[..self.n];
-                    match size {
-                        1 => gather::<u8>(from, across.input, offsets, to, count),
-                        2 => gather::<u16>(from, across.input, offsets, to, count),
-                        4 => gather::<u32>(from, across.input, offsets, to, count),
-                        _ => gather::<u64>(from, across.input, offsets, to, count),
-                    }
-                } else {
-                    for (i, offset) in self.offsets[..self.n].iter().enumerate() {
-                        let from = counter.input + offset;
-                        self.source.copy(from, across.input, to.add(i * step), size as i64, count);
-                    }
-                }
-            }
-            let first = counter.output as i64;
-            for (row, index) in results.indices[done..done + count].iter_mut().enumerate() {
-                *index = ((first + row as i64 * across.output) / self.sizes[0] as i64) as isize;
+            let first = counter.output / size;
+            for row in 0..count {
+                rows[done + row] = counter.input + row as isize * across.input as isize;
+                results.indices[done + row] = first + row as isize * step;
             }
             counter.advance(count);
             done += count;
         }
+        rows
     }
 
-    /// Whether rows are dense in memory, and of the fold's type.
-    fn are_dense(&self) -> bool {
-        matches!(&self.reduction.reduced[..], [dim] if self.source.is_direct(dim.input))
-    }
-}
-
-/// Copies elements at `offsets` of `count` rows, `across` bytes apart, to rows of a tile.
-///
-/// # Safety
-/// - The elements are readable, and the tile takes them.
-unsafe fn gather<Bits: Copy>(from: *const u8, across: i64, offsets: &[isize], to: *mut u8, count: usize) {
-    for (i, offset) in offsets.iter().enumerate() {
-        let (from, to) = (from.wrapping_offset(*offset), to.cast::<Bits>().wrapping_add(i * STRIP));
-        for row in 0..count {
-            let from = from.wrapping_offset((row as i64 * across) as isize);
-            // SAFETY: this function's condition.
-            unsafe { to.wrapping_add(row).write_unaligned(from.cast::<Bits>().read_unaligned()) };
+    /// Copies rows to the tile, in the fold's type.
+    ///
+    /// # Safety
+    /// - They are in the input, and at most a strip.
+    unsafe fn gather(&self, rows: &[isize], tiles: &mut Tiles) {
+        let source = &self.source;
+        let offsets = RowOffsets { rows, elements: &self.offsets[..self.n], size: source.memory_size() };
+        let (elements, moved): (*mut u8, *mut u8) =
+            (tiles.elements.as_mut_ptr().cast(), tiles.moved.as_mut_ptr().cast());
+        // SAFETY: this function's condition; each tile takes a strip of its elements.
+        unsafe {
+            if source.is_move() {
+                return offsets.gather(source.at(0), elements);
+            }
+            offsets.gather(source.at(0), moved);
+            for first in (0..self.n).map(|i| i * STRIP) {
+                let (from, to) = (moved.add(first * offsets.size), elements.add(first * source.size()));
+                source.convert(from, to, rows.len());
+            }
         }
     }
 }

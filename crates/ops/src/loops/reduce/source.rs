@@ -44,6 +44,11 @@ impl Source {
         self.kernel.size()
     }
 
+    /// Bytes of an element in memory.
+    pub(super) fn memory_size(&self) -> usize {
+        self.memory.size()
+    }
+
     /// Whether elements `stride` bytes apart can be read in memory, without a tile.
     #[inline]
     pub(crate) fn is_direct(&self, stride: i64) -> bool {
@@ -71,6 +76,16 @@ impl Source {
     pub(crate) unsafe fn copy(&self, offset: isize, stride: i64, to: *mut u8, to_stride: i64, n: usize) {
         // SAFETY: by the conditions above.
         unsafe { self.convert.run(self.at(offset), stride, to, to_stride, n) }
+    }
+
+    /// Converts `n` dense elements that were moved from the input.
+    ///
+    /// # Safety
+    /// - `from` is valid for reading them, and `to` for writing.
+    #[inline]
+    pub(super) unsafe fn convert(&self, from: *const u8, to: *mut u8, n: usize) {
+        // SAFETY: by the conditions above.
+        unsafe { self.convert.run(from, self.memory.size() as i64, to, self.size() as i64, n) }
     }
 
     /// Gathers elements `start..start + n` of the dimensions `dims`, which begin at `offset`, as dense elements.

@@ -1,10 +1,7 @@
 //! Rows of few elements, one in each lane: what the folds and the loops over dimensions have in common.
 #![expect(unsafe_code, reason = "addresses of results that several threads write")]
 
-/// The largest number of elements of a short row.
-pub(super) const SHORT: usize = 32;
-/// Rows of a strip: a multiple of any number of lanes.
-pub(super) const STRIP: usize = 64;
+pub(super) use crate::loops::row_offsets::{SHORT, STRIP};
 
 /// Rows of a strip: element `i` of row `j` is at `i * STRIP + j`. Elements of rows that do not exist have any value.
 #[derive(Clone, Copy)]

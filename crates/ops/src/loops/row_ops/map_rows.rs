@@ -65,38 +65,35 @@ impl RowOperand {
         }
     }
 
-    /// Calls `run(address, distance, done, count)` for runs of rows at a constant distance, which together are `count` rows from `first` on.
-    pub(super) fn runs_of_rows(
-        &self,
-        first: usize,
-        count: usize,
-        mut run: impl FnMut(*mut u8, i64, usize, usize),
-    ) {
-        let across = self.kept.first().map_or(0, |dim| dim.input);
-        let (mut counter, mut done) = (DimCounter::new(&self.kept, first), 0);
+    /// The byte offsets of `count` rows from `first` on.
+    pub(super) fn row_offsets<const N: usize>(&self, first: usize, count: usize) -> [isize; N] {
+        let across = self.kept.first().map_or(0, |dim| dim.input as isize);
+        let (mut offsets, mut counter, mut done) = ([0; N], DimCounter::new(&self.kept, first), 0);
         while done < count {
             let n = counter.left_in_row().min(count - done);
-            run(self.base.wrapping_offset(counter.input), across, done, n);
+            for (row, offset) in offsets[done..done + n].iter_mut().enumerate() {
+                *offset = counter.input + row as isize * across;
+            }
             counter.advance(n);
             done += n;
         }
+        offsets
     }
 
-    /// Bytes between the elements of a row, if they are constant.
-    pub(super) fn element_stride(&self) -> Option<i64> {
-        match &self.row[..] {
-            [dim] => Some(dim.input),
-            _ => None,
-        }
-    }
-
-    /// Calls `each(index, offset)` for the elements of a row.
-    pub(super) fn each_element(&self, mut each: impl FnMut(usize, isize)) {
-        let mut counter = DimCounter::new(&self.row, 0);
-        for i in 0..self.row.iter().fold(1, |n, dim| n * dim.size as usize) {
-            each(i, counter.input);
+    /// The byte offsets of the elements of a row, of which there are at most as many as the array takes.
+    pub(super) fn element_offsets<const N: usize>(&self) -> [isize; N] {
+        let (mut offsets, mut counter) = ([0; N], DimCounter::new(&self.row, 0));
+        let count = self.row.iter().fold(1, |n, dim| n * dim.size as usize);
+        for offset in offsets.iter_mut().take(count) {
+            *offset = counter.input;
             counter.advance(1);
         }
+        offsets
+    }
+
+    /// The address of the first element of the first row.
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base
     }
 
     /// Rows from `row` on, of [`adjacent_rows`](Self::adjacent_rows).

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "reads the dense rows that `map_rows` gives")]
 
 use super::map_rows::{map_rows, should_stream_to};
+use super::norm_columns::{RowParameters, norm_columns};
 use super::row::{next_row_distance, row, write_row};
 use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::{RowFloat, SumOfSquares, computing_type, moments_of};
@@ -85,6 +86,11 @@ pub(crate) fn layer_norm_rows(
         let shared = |tensor| Shared::of(guarded, tensor);
         let (weight, bias) = (affine.weight.map(shared), affine.bias.map(shared));
         let (means, rstds) = (shared(mean), shared(rstd));
+        let parameters =
+            RowParameters { weight: weight.as_ref(), bias: bias.as_ref(), mean: Some(&means), rstd: &rstds };
+        if norm_columns(input, out, mask, parameters, eps)? {
+            return Ok(());
+        }
         let read = 1 + usize::from(weight.is_some()) + usize::from(bias.is_some());
         let streams = should_stream_to(out, mask, kernel, read);
         dispatch_all_types!(wide_floats, kernel, "layer_norm", T => {
@@ -125,6 +131,10 @@ pub(crate) fn rms_norm_rows(
     with_parameters("rms_norm", &[weight], &[rrms], |guarded| {
         let shared = |tensor| Shared::of(guarded, tensor);
         let (weight, factors) = (weight.map(shared), shared(rrms));
+        let parameters = RowParameters { weight: weight.as_ref(), bias: None, mean: None, rstd: &factors };
+        if norm_columns(input, out, mask, parameters, eps)? {
+            return Ok(());
+        }
         let streams = should_stream_to(out, mask, kernel, 1 + usize::from(weight.is_some()));
         dispatch_all_types!(wide_floats, kernel, "rms_norm", T => {
             let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));

@@ -6,6 +6,7 @@
 
 use super::map_rows::{map_rows, should_stream_to};
 use super::norm::{Shared, parameter, with_parameters};
+use super::norm_columns::{RowParameters, norm_backward_columns};
 use super::row::{next_row_distance, row, write_row};
 use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::{BLOCK, computing_type, four, total};
@@ -122,6 +123,11 @@ pub(crate) fn layer_norm_backward_rows(
     with_parameters("layer_norm_backward", &[weight, mean, Some(rstd), Some(grad)], &[], |guarded| {
         let shared = |tensor| Shared::of(guarded, tensor);
         let (weight, means, rstds) = (weight.map(shared), mean.map(shared), shared(rstd));
+        let parameters =
+            RowParameters { weight: weight.as_ref(), bias: None, mean: means.as_ref(), rstd: &rstds };
+        if !repeated && norm_backward_columns([grad, input], to, mask, parameters)? {
+            return Ok(());
+        }
         let (first, streams) = (shared(grad), should_stream_to(to, mask, kernel, 2));
         dispatch_all_types!(wide_floats, kernel, "layer_norm_backward", T => {
             let one = T::from_scalar(Scalar::Int(1));

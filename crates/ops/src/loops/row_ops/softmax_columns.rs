@@ -21,7 +21,7 @@ const LEVEL: usize = 64;
 /// As [`map_columns`].
 pub(super) fn softmax_columns(input: &Tensor, out: &Tensor, mask: DimMask, log: bool) -> Result<bool> {
     dispatch_all_types!(floats, out.dtype(), "softmax", T => {
-        map_columns([input], out, mask, |[from], to, n, rows| {
+        map_columns([input], out, mask, |_, [from], to, n, rows| {
             // SAFETY: the strips have these elements.
             unsafe { dispatch(Columns::<T, Softmax, 1> { from: [from], to, n, rows, pass: Softmax { log }, element: PhantomData }) }
         })
@@ -40,7 +40,7 @@ pub(super) fn softmax_backward_columns(
     log: bool,
 ) -> Result<bool> {
     dispatch_all_types!(floats, output.dtype(), "softmax_backward", T => {
-        map_columns([grad, output], to, mask, |from, to, n, rows| {
+        map_columns([grad, output], to, mask, |_, from, to, n, rows| {
             // SAFETY: the strips have these elements.
             unsafe { dispatch(Columns::<T, Backward, 2> { from, to, n, rows, pass: Backward { log }, element: PhantomData }) }
         })

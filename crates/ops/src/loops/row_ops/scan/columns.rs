@@ -28,13 +28,13 @@ pub(super) fn scan_columns(
         return Ok(false);
     }
     if (kernel, scan) == (ScalarType::F32, Scan::Sum) {
-        return map_columns([input], out, mask, |[from], to, n, count| {
+        return map_columns([input], out, mask, |_, [from], to, n, count| {
             // SAFETY: the strips have these elements.
             unsafe { dispatch(SumColumns(Columns { from, to, n, count, element: PhantomData })) }
         });
     }
     dispatch_all_types!(accumulators, kernel, "scan", T => {
-        map_columns([input], out, mask, |[from], to, n, count| {
+        map_columns([input], out, mask, |_, [from], to, n, count| {
             let columns = Columns { from, to, n, count, element: PhantomData };
             // SAFETY: the same, of the kernel's type.
             unsafe { dispatch(ScanColumns::<T> { columns, scan }) }
@@ -80,21 +80,21 @@ impl<I: Isa, T: ScanElement> Kernel<I, ()> for ScanColumns<T> {
     #[inline(always)]
     unsafe fn run(self) {
         let ScanColumns { columns, scan } = self;
-        let whole = columns.count / WIDTH * WIDTH;
-        let start = T::start(scan);
-        // SAFETY: these columns are those of the task.
-        unsafe {
-            for first in (0..whole).step_by(WIDTH) {
-                scan_from(columns, first, 0, [start; WIDTH], scan);
-            }
-            for column in whole..columns.count {
-                scan_from(columns, column, 0, [start], scan);
-            }
+        let (start, mut first) = (T::start(scan), 0);
+        while first < columns.count {
+            // SAFETY: these columns are those of the task.
+            first += unsafe {
+                match columns.count - first {
+                    WIDTH.. => scan_from(columns, first, 0, [start; WIDTH], scan),
+                    4.. => scan_from(columns, first, 0, [start; 4], scan),
+                    _ => scan_from(columns, first, 0, [start], scan),
+                }
+            };
         }
     }
 }
 
-/// Scans `N` rows from element `start` on.
+/// Scans `N` rows from element `start` on, and returns how many.
 ///
 /// # Safety
 /// - They are among the columns, whose elements are valid for reading and writing.
@@ -105,7 +105,7 @@ unsafe fn scan_from<T: ScanElement, const N: usize>(
     start: usize,
     mut running: [T::Running; N],
     scan: Scan,
-) {
+) -> usize {
     for i in start..columns.n {
         let (from, to) = (columns.source(i, first), columns.target(i, first));
         for (lane, running) in running.iter_mut().enumerate() {
@@ -116,6 +116,7 @@ unsafe fn scan_from<T: ScanElement, const N: usize>(
             }
         }
     }
+    N
 }
 
 /// Sums of columns of f32, in groups of rows.
@@ -128,26 +129,26 @@ impl CodegenAnchor for SumColumns {
 impl<I: Isa> Kernel<I, ()> for SumColumns {
     #[inline(always)]
     unsafe fn run(self) {
-        let columns = self.0;
-        let whole = columns.count / WIDTH * WIDTH;
-        // SAFETY: these columns are those of the task.
-        unsafe {
-            for first in (0..whole).step_by(WIDTH) {
-                sum_columns::<WIDTH>(columns, first);
-            }
-            for column in whole..columns.count {
-                sum_columns::<1>(columns, column);
-            }
+        let (columns, mut first) = (self.0, 0);
+        while first < columns.count {
+            // SAFETY: these columns are those of the task.
+            first += unsafe {
+                match columns.count - first {
+                    WIDTH.. => sum_columns::<WIDTH>(columns, first),
+                    4.. => sum_columns::<4>(columns, first),
+                    _ => sum_columns::<1>(columns, first),
+                }
+            };
         }
     }
 }
 
-/// The cumulative sums of `N` columns, added in the order of a dense row.
+/// The cumulative sums of `N` columns, added in the order of a dense row; returns how many.
 ///
 /// # Safety
 /// - They are among the columns, whose elements are valid for reading and writing.
 #[inline(always)]
-unsafe fn sum_columns<const N: usize>(columns: Columns<f32>, first: usize) {
+unsafe fn sum_columns<const N: usize>(columns: Columns<f32>, first: usize) -> usize {
     let (mut running, mut done) = ([0f64; N], 0);
     while done + GROUP <= columns.n {
         let mut x = [[0f64; N]; GROUP];
@@ -167,7 +168,7 @@ unsafe fn sum_columns<const N: usize>(columns: Columns<f32>, first: usize) {
         done += GROUP;
     }
     // SAFETY: the same.
-    unsafe { scan_from(columns, first, done, running, Scan::Sum) };
+    unsafe { scan_from(columns, first, done, running, Scan::Sum) }
 }
 
 /// # Safety

@@ -1,0 +1,103 @@
+//! Strips of short rows: rows of few elements at any addresses, gathered so that each is in a lane of its own. A loop over each row would
+//! take longer to start than to run.
+#![expect(unsafe_code, reason = "moves elements of operands whose guards the callers hold")]
+
+use super::transposed::transpose;
+
+/// The largest number of elements of a short row.
+pub(super) const SHORT: usize = 32;
+/// Rows of a strip: a multiple of any number of lanes. Element `i` of row `j` is at `i * STRIP + j`.
+pub(super) const STRIP: usize = 64;
+/// Rows from which on they are transposed in registers.
+const MIN_TRANSPOSED: usize = 8;
+
+/// Where the elements of rows are, in bytes from a base: the sum of the offset of a row and that of an element.
+pub(super) struct RowOffsets<'a> {
+    pub(super) rows: &'a [isize],
+    pub(super) elements: &'a [isize],
+    /// Bytes of an element.
+    pub(super) size: usize,
+}
+
+impl RowOffsets<'_> {
+    /// The distance between rows, if it is constant, their elements are dense, and there are enough of them to be transposed.
+    fn distance(&self) -> Option<isize> {
+        let &[first, second, ..] = self.rows else { return None };
+        let (distance, size) = (second - first, self.size as isize);
+        let is_even =
+            |offsets: &[isize], step: isize| offsets.windows(2).all(|pair| pair[1] - pair[0] == step);
+        let is_matrix =
+            self.rows.len() >= MIN_TRANSPOSED && is_even(self.elements, size) && is_even(self.rows, distance);
+        is_matrix.then_some(distance)
+    }
+
+    /// Copies the elements from `base` to a strip.
+    ///
+    /// # Safety
+    /// - They are readable, and the strip takes them.
+    pub(super) unsafe fn gather(&self, base: *const u8, strip: *mut u8) {
+        let step = STRIP * self.size;
+        // SAFETY: this function's condition.
+        unsafe {
+            if let Some(distance) = self.distance() {
+                let from = base.wrapping_offset(self.rows[0] + self.elements[0]);
+                let shape = [self.rows.len(), self.elements.len()];
+                return transpose(from, distance, shape, self.size, strip, step);
+            }
+            match self.size {
+                1 => self.gather_bits::<u8>(base, strip.cast()),
+                2 => self.gather_bits::<u16>(base, strip.cast()),
+                4 => self.gather_bits::<u32>(base, strip.cast()),
+                8 => self.gather_bits::<u64>(base, strip.cast()),
+                _ => self.gather_bits::<[u64; 2]>(base, strip.cast()),
+            }
+        }
+    }
+
+    /// Copies the elements of a strip to `base`.
+    ///
+    /// # Safety
+    /// - The strip has them, and they are writable.
+    pub(super) unsafe fn scatter(&self, strip: *const u8, base: *mut u8) {
+        let step = STRIP * self.size;
+        // SAFETY: this function's condition.
+        unsafe {
+            if let Some(distance) = self.distance() {
+                let to = base.wrapping_offset(self.rows[0] + self.elements[0]);
+                let shape = [self.elements.len(), self.rows.len()];
+                return transpose(strip, step as isize, shape, self.size, to, distance as usize);
+            }
+            match self.size {
+                1 => self.scatter_bits::<u8>(strip.cast(), base),
+                2 => self.scatter_bits::<u16>(strip.cast(), base),
+                4 => self.scatter_bits::<u32>(strip.cast(), base),
+                8 => self.scatter_bits::<u64>(strip.cast(), base),
+                _ => self.scatter_bits::<[u64; 2]>(strip.cast(), base),
+            }
+        }
+    }
+
+    /// # Safety
+    /// - As [`gather`](Self::gather), with elements of the size of `Bits`.
+    unsafe fn gather_bits<Bits: Copy>(&self, base: *const u8, strip: *mut Bits) {
+        for (i, element) in self.elements.iter().enumerate() {
+            let (from, to) = (base.wrapping_offset(*element), strip.wrapping_add(i * STRIP));
+            for (row, offset) in self.rows.iter().enumerate() {
+                // SAFETY: this function's condition.
+                unsafe { to.add(row).write_unaligned(from.offset(*offset).cast::<Bits>().read_unaligned()) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// - As [`scatter`](Self::scatter), with elements of the size of `Bits`.
+    unsafe fn scatter_bits<Bits: Copy>(&self, strip: *const Bits, base: *mut u8) {
+        for (i, element) in self.elements.iter().enumerate() {
+            let (from, to) = (strip.wrapping_add(i * STRIP), base.wrapping_offset(*element));
+            for (row, offset) in self.rows.iter().enumerate() {
+                // SAFETY: this function's condition.
+                unsafe { to.offset(*offset).cast::<Bits>().write_unaligned(from.add(row).read_unaligned()) };
+            }
+        }
+    }
+}
