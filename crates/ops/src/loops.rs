@@ -70,7 +70,7 @@ mod select;
 pub(crate) mod streaming;
 mod strided;
 mod tiles;
-mod transposed;
+pub(crate) mod transposed;
 
 pub use copy::copy_kernel;
 pub use formulas::{

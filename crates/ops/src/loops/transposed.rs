@@ -140,7 +140,7 @@ unsafe fn in_registers<T: GemmElement>(from: *const u8, step: i64, n: usize, row
 /// # Safety
 /// - All elements are readable, and as many as there are rows writable at each multiple of `pitch`. `pitch` may be the bits of a negative
 ///   number.
-pub(super) unsafe fn transpose(
+pub(crate) unsafe fn transpose(
     from: *const u8,
     row_stride: isize,
     [rows, len]: [usize; 2],

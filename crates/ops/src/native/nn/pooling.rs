@@ -2,12 +2,15 @@
 
 mod adaptive_pool;
 mod avg_pool;
+mod channel_strips;
 mod channels;
 mod guarded;
+mod max_lanes;
 mod max_pool;
 mod max_pool_2x2;
 mod max_unpool;
 mod max_window;
+mod mean_lanes;
 mod mean_window;
 mod one_dim;
 mod spec;

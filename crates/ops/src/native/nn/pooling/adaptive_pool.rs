@@ -49,8 +49,8 @@ fn windows(kind: Kind, sizes: &[i64], output: [i64; 3]) -> Result<[Vec<Window>; 
 }
 
 fn means(kind: Kind, sizes: &[i64], output: [i64; 3]) -> Result<Mean> {
-    let width = kind.spatial(sizes)[2] as usize;
-    Ok(Mean { windows: windows(kind, sizes, output)?, divisor: None, width })
+    let input = kind.spatial(sizes).map(|size| size as usize);
+    Ok(Mean { windows: windows(kind, sizes, output)?, divisor: None, input })
 }
 
 fn mean(kind: Kind, self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {

@@ -20,7 +20,7 @@ fn checked(kind: Kind, given: &PoolArgs<'_>, sizes: &[i64], divisor: Option<i64>
 fn means(kind: Kind, pool: &Pool, (padded, divisor): Divisor) -> Result<Mean> {
     let along = |d: usize| pool.windows(d, padded).map_err(|e| e.in_operator(kind.name));
     let windows = [along(0)?, along(1)?, along(2)?];
-    Ok(Mean { windows, divisor, width: pool.input[2] as usize })
+    Ok(Mean { windows, divisor, input: pool.input.map(|size| size as usize) })
 }
 
 fn forward(kind: Kind, self_: &Tensor, given: &PoolArgs<'_>, counted: Divisor, out: &Tensor) -> Result<()> {

@@ -106,10 +106,33 @@ impl<T> Channels<T> {
         start..if is_dense { start + self.count * pixels * size_of::<T>() } else { start }
     }
 
+    pub(super) fn layout(&self) -> Layout {
+        Layout { per_image: self.channels, outer: self.outer }
+    }
+
     pub(super) fn channel(&self, index: usize) -> Channel<T> {
         let (image, channel) = ((index / self.channels) as isize, (index % self.channels) as isize);
         let ptr = self.ptr.wrapping_offset(image * self.outer[0] + channel * self.outer[1]);
         Channel { ptr, strides: self.strides }
+    }
+}
+
+/// The number of channels of an image, and the strides of images and channels.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) per_image: usize,
+    outer: [isize; 2],
+}
+
+impl Layout {
+    /// The step from one channel to the next, if it is the same for all of `part`, which is not empty.
+    pub(super) fn step(self, part: &Range<usize>) -> Option<isize> {
+        let (per_image, [image, channel]) = (self.per_image, self.outer);
+        match () {
+            () if per_image == 1 => Some(image),
+            () if part.start / per_image == (part.end - 1) / per_image => Some(channel),
+            () => (image == channel * per_image as isize).then_some(channel),
+        }
     }
 }
 
@@ -120,6 +143,10 @@ pub(super) struct Channel<T> {
 }
 
 impl<T> Channel<T> {
+    pub(super) fn new(ptr: *mut T, strides: [isize; 3]) -> Self {
+        Self { ptr, strides }
+    }
+
     #[inline(always)]
     pub(super) fn pixel(&self, [z, y, x]: [usize; 3]) -> *mut T {
         let [plane, row, pixel] = self.strides;
@@ -157,7 +184,7 @@ impl<T: PoolElement<Sum = T>> Channel<T> {
 }
 
 /// The grain size, in elements.
-const WORTH_A_THREAD: usize = 1 << 14;
+pub(super) const WORTH_A_THREAD: usize = 1 << 14;
 
 /// Calls `f` with the index of each channel, in parallel where `count` channels of `work` elements are worth it.
 pub(super) fn for_each_channel(count: usize, work: usize, f: impl Fn(usize) + Sync) {

@@ -1,7 +1,9 @@
 //! The maximum of each window, a row of the output at a time, so that the inner loop vectorizes; and its gradient.
 #![expect(unsafe_code, reason = "raw operands")]
 
+use super::channel_strips::{SHORT_ROW, Strips};
 use super::channels::{Channel, Channels, PoolElement, for_each_channel, for_each_part, rows};
+use super::max_lanes::{self, Reads};
 use super::max_pool_2x2;
 use super::windows::{Pool, Window};
 use crate::native::strided_gather::{even_elements, gather};
@@ -11,13 +13,10 @@ use flambeau_core::shape;
 use std::ops::Range;
 
 /// No kernel position yet.
-const UNSET: u32 = u32::MAX;
+pub(super) const UNSET: u32 = u32::MAX;
 
 /// Elements of an output row that are updated at a time.
 const CHUNK: usize = 16;
-
-/// Output rows up to this length are computed window by window, since an update of a chunk takes as long as for [`CHUNK`] elements.
-const SHORT_ROW: usize = 8;
 
 /// The maximum of each window and its row-major index in the channel. Of equal elements the first counts; NaN is greater than
 /// every number, and of several NaNs the last counts.
@@ -40,6 +39,15 @@ pub(super) unsafe fn max<T: PoolElement>(
     if unsafe { max_pool_2x2::max(pool, x, y, indices) } {
         return;
     }
+    let [input, output] = [pool.input, pool.output].map(|sizes| sizes.map(|size| size as usize));
+    if let Some(strips) = strips(input, output, x, y, indices) {
+        let windows = max_lanes::Windows {
+            along: [0, 1, 2].map(|d| reads(pool, d)),
+            steps: pool.dilation.map(|step| step as usize),
+        };
+        // SAFETY: the caller's conditions.
+        return unsafe { max_lanes::max(&strips, &windows, input, x, y, indices) };
+    }
     let (output_numel, offsets, spans) = (shape::product(&pool.output), offsets(pool), spans(pool));
     let work = output_numel.saturating_mul(pool.kernel_numel()) as usize;
     let kernel_range = [0, 1, 2].map(|d| pool.kernel_range(d));
@@ -50,6 +58,33 @@ pub(super) unsafe fn max<T: PoolElement>(
             dispatch(Max { pool, kernel_range, offsets: &offsets, spans: &spans, channels, x, y, indices })
         }
     });
+}
+
+/// The strips of channels, if lanes suit these operands.
+fn strips<T>(
+    input: [usize; 3],
+    output: [usize; 3],
+    x: &Channels<T>,
+    y: &Channels<T>,
+    indices: &Channels<i64>,
+) -> Option<Strips> {
+    let is_numbered = input.iter().product::<usize>() < UNSET as usize;
+    let layouts = [x.layout(), y.layout(), indices.layout()];
+    is_numbered.then(|| Strips::of(x.count, &layouts, input, output)).flatten()
+}
+
+/// What each output reads along dimension `d`.
+fn reads(pool: &Pool, d: usize) -> Vec<Reads> {
+    let (positions, size, step) = (pool.kernel_range(d), pool.input[d], pool.dilation[d]);
+    let of_output = |output| {
+        let unread = source(pool, d, output, positions.start);
+        let outside = if unread < 0 { (-unread - 1) / step + 1 } else { 0 };
+        let start = unread + outside.min(positions.end - positions.start) * step;
+        let room = if (0..size).contains(&start) { (size - 1 - start) / step + 1 } else { 0 };
+        let count = (positions.end - positions.start - outside).clamp(0, room);
+        Reads { start: start.max(0) as usize, count: count as usize, unread }
+    };
+    scratch::collect((0..pool.output[d]).map(of_output))
 }
 
 /// The offset in a channel of each kernel position in range from the first; a last 0 stands for no position.
@@ -341,7 +376,7 @@ impl<T: PoolElement> Max<'_, T> {
 /// - All have `count` elements, rounded up to a multiple of [`CHUNK`]: elements past `count` are read, and written back
 ///   unchanged.
 #[inline(always)]
-unsafe fn update<T: PoolElement, const STEP: usize>(
+pub(super) unsafe fn update<T: PoolElement, const STEP: usize>(
     from: *const T,
     best: *mut T::Sum,
     positions: *mut u32,
@@ -385,7 +420,14 @@ pub(super) unsafe fn adaptive_max<T: PoolElement>(
     indices: &Channels<i64>,
 ) {
     let work = shape::product(&input) as usize;
-    let input = input.map(|size| size as usize);
+    let (input, output) = (input.map(|size| size as usize), [0, 1, 2].map(|d| windows[d].len()));
+    if let Some(strips) = strips(input, output, x, y, indices) {
+        let along = [0, 1, 2].map(|d| scratch::collect(windows[d].iter().map(Reads::adjacent)));
+        // SAFETY: the caller's conditions.
+        return unsafe {
+            max_lanes::max(&strips, &max_lanes::Windows { along, steps: [1; 3] }, input, x, y, indices)
+        };
+    }
     for_each_channel(x.count, work, |i| {
         let (x, y, indices) = (x.channel(i), y.channel(i), indices.channel(i));
         for [z, row] in rows(windows[0].len(), windows[1].len()) {

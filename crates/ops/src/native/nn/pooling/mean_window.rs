@@ -1,7 +1,9 @@
 //! The mean of each window: rows of the window are added up first, which vectorizes, then columns; and its gradient.
 #![expect(unsafe_code, reason = "raw operands")]
 
+use super::channel_strips::Strips;
 use super::channels::{Channel, Channels, PoolElement, for_each_channel};
+use super::mean_lanes;
 use super::windows::Window;
 use crate::gemm::Scratch;
 use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
@@ -10,25 +12,28 @@ use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 pub(super) struct Mean {
     pub(super) windows: [Vec<Window>; 3],
     pub(super) divisor: Option<i64>,
-    /// Columns of the input.
-    pub(super) width: usize,
+    pub(super) input: [usize; 3],
 }
 
 /// The plane and row of an output row, and its windows along these dimensions.
-type Row<'a> = ([usize; 2], [&'a Window; 2]);
+pub(super) type Row<'a> = ([usize; 2], [&'a Window; 2]);
 
 impl Mean {
-    fn count(&self, [plane, row]: [&Window; 2], column: &Window) -> i64 {
+    pub(super) fn count(&self, [plane, row]: [&Window; 2], column: &Window) -> i64 {
         let counted = || plane.counted.saturating_mul(row.counted).saturating_mul(column.counted);
         self.divisor.unwrap_or_else(counted)
     }
 
-    fn work(&self) -> usize {
+    pub(super) fn work(&self) -> usize {
         let inside = |d: usize| self.windows[d].iter().map(|w| w.inside.len()).sum::<usize>();
-        inside(0) * inside(1) * self.width
+        inside(0) * inside(1) * self.input[2]
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    pub(super) fn output(&self) -> [usize; 3] {
+        [0, 1, 2].map(|d| self.windows[d].len())
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let planes = self.windows[0].iter().enumerate();
         planes.flat_map(|(z, plane)| {
             self.windows[1].iter().enumerate().map(move |(y, row)| ([z, y], [plane, row]))
@@ -37,7 +42,7 @@ impl Mean {
 }
 
 /// The rows of the input in a window of planes and a window of rows.
-fn inside([plane, row]: [&Window; 2]) -> impl Iterator<Item = [usize; 2]> {
+pub(super) fn inside([plane, row]: [&Window; 2]) -> impl Iterator<Item = [usize; 2]> {
     let rows = row.inside.clone();
     plane.inside.clone().flat_map(move |z| rows.clone().map(move |y| [z, y]))
 }
@@ -47,6 +52,10 @@ fn inside([plane, row]: [&Window; 2]) -> impl Iterator<Item = [usize; 2]> {
 /// # Safety
 /// - `x` is readable as `mean` says, `y` writable, disjoint from it, and used by no other thread.
 pub(super) unsafe fn mean<T: PoolElement>(mean: &Mean, x: &Channels<T>, y: &Channels<T>) {
+    if let Some(strips) = Strips::of(x.count, &[x.layout(), y.layout()], mean.input, mean.output()) {
+        // SAFETY: the caller's conditions.
+        return unsafe { mean_lanes::mean(&strips, mean, x, y) };
+    }
     for_each_channel(x.count, mean.work(), |i| {
         // SAFETY: the caller's conditions; channels are apart.
         unsafe { dispatch(Forward { mean, x: x.channel(i), y: y.channel(i) }) }
@@ -78,7 +87,7 @@ impl<I: Isa, T: PoolElement> Kernel<I> for Forward<'_, T> {
     unsafe fn run(self) {
         // SAFETY: elements of the channels; the buffer takes a row.
         unsafe {
-            row_of_sums!(sums, T::Sum, self.mean.width);
+            row_of_sums!(sums, T::Sum, self.mean.input[2]);
             for ([z, y], row) in self.mean.rows() {
                 sums.fill(T::ZERO);
                 for [from_z, from_y] in inside(row) {
@@ -142,7 +151,7 @@ impl<I: Isa, T: PoolElement<Sum = T>> Kernel<I> for Backward<'_, T> {
     unsafe fn run(self) {
         // SAFETY: elements of the channels; the buffer takes a row.
         unsafe {
-            row_of_sums!(shares, T, self.mean.width);
+            row_of_sums!(shares, T, self.mean.input[2]);
             for ([z, y], row) in self.mean.rows() {
                 shares.fill(T::ZERO);
                 for (x, column) in self.mean.windows[2].iter().enumerate() {
