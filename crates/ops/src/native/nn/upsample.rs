@@ -1,9 +1,14 @@
 //! Images resized. Every interpolation is separable, so dimensions are resized one after another: by copying elements, or by
 //! weighted sums of two or four neighbours.
 
+mod dense;
+
 use crate::loops::reduce::computing_type;
+use crate::native::pointwise::accumulate::only_cpu;
+use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, ScalarType, bail, ensure, fallible};
+use dense::Dimension;
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, fallible};
 use smallvec::{SmallVec, smallvec};
 
 /// The interpolation.
@@ -14,6 +19,9 @@ enum Kind {
     Linear,
     Cubic,
 }
+
+/// The largest number of elements of a channel of the output that one table describes.
+const MAX_PLANE: i64 = 1 << 14;
 
 impl Kind {
     /// Whether each output element is a copy of an input element; then any type is supported.
@@ -94,12 +102,83 @@ impl Resizing {
             input.dtype()
         );
         let dtype = input.dtype();
+        if input.numel() > 0 && only_cpu(input.key_set()) {
+            return self.resized_dense(input, sizes, scales);
+        }
         let mut output =
             if self.kind.copies_elements() { input.clone() } else { input.to(computing_type(dtype))? };
         for (d, size) in sizes.iter().enumerate() {
             output = self.along(&output, 2 + d as i64, *size, scales[d])?;
         }
         ops::clone(&output.to(dtype)?, Some(input.suggest_memory_format()))
+    }
+
+    /// [`resized`](Self::resized) without operators that record, trace or run elsewhere: each dimension in one pass.
+    fn resized_dense(&self, input: &Tensor, sizes: &[i64], scales: &[Option<f64>]) -> Result<Tensor> {
+        let (name, dtype, format) = (self.name, input.dtype(), input.suggest_memory_format());
+        let computed =
+            if self.kind.copies_elements() { input.clone() } else { input.to(computing_type(dtype))? };
+        let mut x =
+            if computed.is_contiguous_as(format) { computed } else { ops::clone(&computed, Some(format))? };
+        let plane = sizes.iter().fold(1, |plane: i64, size| plane.saturating_mul(*size));
+        if self.kind.copies_elements() && plane <= MAX_PLANE {
+            return self.copied_plane(&x, sizes, scales, format);
+        }
+        for (d, size) in sizes.iter().enumerate() {
+            let mut output = DimVec::from_slice(x.sizes());
+            output[2 + d] = *size;
+            let channels = if format == MemoryFormat::Contiguous { 1 } else { output[1] };
+            let inner = (output[3 + d..].iter().product::<i64>() * channels) as usize;
+            let dimension = Dimension { from: x.size(2 + d as i64)? as usize, to: *size as usize, inner };
+            let y = TensorSpec::like(&x, &output).with_format(format).allocate(name)?;
+            self.along_dense([&x, &y], dimension, scales[d])?;
+            x = y;
+        }
+        x.to(dtype)
+    }
+
+    /// Resizes one dimension of a dense tensor.
+    fn along_dense(&self, [x, y]: [&Tensor; 2], dimension: Dimension, scale: Option<f64>) -> Result<()> {
+        let double = x.dtype() == ScalarType::F64;
+        let (from, to) = (dimension.from as i64, dimension.to as i64);
+        let (mut each, mut table) = (1, fallible::with_capacity(dimension.to)?);
+        for index in 0..to {
+            let neighbors = self.neighbors(index, from, to, scale, double);
+            each = neighbors.len();
+            table.extend(neighbors.into_iter().map(|(at, weight)| (at as usize, weight)));
+        }
+        match x.dtype() {
+            _ if self.kind.copies_elements() => {
+                let reads = fallible::collect(table.iter().map(|(at, _)| *at))?;
+                dense::copied(self.name, x, y, dimension, &reads)
+            }
+            ScalarType::F64 => dense::weighted::<f64>(self.name, [x, y], dimension, &table, each),
+            _ => dense::weighted::<f32>(self.name, [x, y], dimension, &table, each),
+        }
+    }
+
+    /// Copies the elements of all dimensions in one pass.
+    fn copied_plane(
+        &self,
+        x: &Tensor,
+        sizes: &[i64],
+        scales: &[Option<f64>],
+        format: MemoryFormat,
+    ) -> Result<Tensor> {
+        let (own, mut output) = (&x.sizes()[2..], DimVec::from_slice(x.sizes()));
+        let mut reads = vec![0];
+        for (d, size) in sizes.iter().enumerate() {
+            let source = |index| self.neighbors(index, own[d], *size, scales[d], false)[0].0 as usize;
+            let along = fallible::collect((0..*size).map(source))?;
+            let outer = reads.iter().map(|at| at * own[d] as usize);
+            reads = fallible::collect(outer.flat_map(|outer| along.iter().map(move |at| outer + at)))?;
+            output[2 + d] = *size;
+        }
+        let inner = if format == MemoryFormat::Contiguous { 1 } else { output[1] as usize };
+        let dimension = Dimension { from: own.iter().product::<i64>() as usize, to: reads.len(), inner };
+        let y = TensorSpec::like(x, &output).with_format(format).allocate(self.name)?;
+        dense::copied(self.name, x, &y, dimension, &reads)?;
+        Ok(y)
     }
 
     /// Resizes one dimension.

@@ -43,11 +43,16 @@ pub fn accumulate_scaled_(to: &Tensor, from: &Tensor, alpha: Scalar) -> Result<(
 
 /// Whether the dispatcher would call only the CPU kernel.
 fn dispatches_to_cpu(to: &Tensor, from: &Tensor) -> bool {
-    // Keys without a kernel for `add_`.
+    only_cpu(to.key_set() | from.key_set())
+}
+
+/// Whether the dispatcher would call only the CPU kernels of operators that are not in place and make no views, or of `add_`, for
+/// arguments with these keys.
+pub(in crate::native) fn only_cpu(arguments: DispatchKeySet) -> bool {
+    // Keys without a kernel for these operators.
     const FALLTHROUGH: DispatchKeySet =
         DispatchKeySet::of(DispatchKey::ADInplaceOrView).union(DispatchKeySet::of(DispatchKey::Profiler));
-    let keys = apply_thread_keys(to.key_set() | from.key_set()).without(FALLTHROUGH);
-    keys == DispatchKeySet::of(DispatchKey::Cpu)
+    apply_thread_keys(arguments).without(FALLTHROUGH) == DispatchKeySet::of(DispatchKey::Cpu)
 }
 
 /// Whether both are small and contiguous, of one type and one shape, and do not alias.
