@@ -7,6 +7,7 @@
 
 mod affine_grid;
 mod interpolation;
+mod lanes;
 
 pub use affine_grid::affine_grid_generator;
 
@@ -14,8 +15,10 @@ use crate::loops::reduce::computing_type;
 use crate::native::element_bits::Numeric;
 use crate::native::guarded_slices::with_slices;
 use crate::structured::TensorSpec;
-use crate::{Tensor, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible, shape};
+use crate::{Tensor, ops, scratch};
+use flambeau_core::{
+    DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible, shape,
+};
 use interpolation::{NO_PIXEL, Pass, Sampling, table};
 
 const NAME: &str = "grid_sampler()";
@@ -71,7 +74,11 @@ fn check_grid(input: &Tensor, grid: &Tensor, sizes: &[i64], dims: usize) -> Resu
 
 /// Contiguous, and of the type in which samples are computed.
 fn converted(tensor: &Tensor) -> Result<Tensor> {
-    let dtype = Some(computing_type(tensor.dtype()));
+    let computed = computing_type(tensor.dtype());
+    if tensor.dtype() == computed && tensor.is_contiguous() {
+        return crate::native::shape::view::alias(tensor);
+    }
+    let dtype = Some(computed);
     crate::native::factory::copy::to_copy(
         tensor,
         dtype,
@@ -84,7 +91,7 @@ fn converted(tensor: &Tensor) -> Result<Tensor> {
 }
 
 /// Samples one image after another: the table of its weights first, then its channels.
-fn sample_images<N: Numeric>(
+fn sample_images<N: Element + Numeric>(
     how: &Sampling,
     [grid, from, to]: [&Tensor; 3],
     sizes: &[usize],
@@ -102,7 +109,15 @@ fn sample_images<N: Numeric>(
         for n in 0..batch {
             table(how, &grid[part(grid.len(), n)], sizes, &mut weights, value);
             let written = part(to.len(), n);
-            pass.run(&weights, &from[part(from.len(), n)], &mut to[written]);
+            let (from, to) = (&from[part(from.len(), n)], &mut to[written]);
+            if !lanes::suit(&pass, from) {
+                pass.run(&weights, from, to);
+                continue;
+            }
+            scratch::catch(|| {
+                lanes::run(&pass, &weights, from, to);
+                Ok(())
+            })?;
         }
         Ok(())
     })
@@ -114,10 +129,13 @@ fn run(how: &Sampling, [grid, from, output]: [&Tensor; 3], spatial: &[i64], tran
     let direct = from.dtype() == output.dtype();
     let wide =
         if direct { output.clone() } else { TensorSpec::like(&from, output.sizes()).allocate(NAME)? };
-    crate::native::factory::copy::zero_(&wide)?;
+    let computes = from.numel() > 0 && grid.numel() > 0;
+    if transposed || !computes {
+        crate::native::factory::copy::zero_(&wide)?;
+    }
     let (sizes, tensors) =
         (spatial.iter().map(|size| *size as usize).collect::<Vec<_>>(), [&grid, &from, &wide]);
-    if from.numel() > 0 && grid.numel() > 0 {
+    if computes {
         match from.dtype() {
             ScalarType::F64 => sample_images::<f64>(how, tensors, &sizes, transposed, |x| x)?,
             ScalarType::F32 => sample_images::<f32>(how, tensors, &sizes, transposed, f64::from)?,
