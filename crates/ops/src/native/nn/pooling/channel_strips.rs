@@ -15,7 +15,7 @@ pub(super) const LANES: usize = 64;
 /// The largest number of pixels of input and output of which all lanes are gathered; of larger images a chunk is.
 const MAX_PIXELS: usize = 512;
 /// The largest number of pixels of which a chunk of lanes is gathered.
-const MAX_PIXELS_OF_CHUNK: usize = MAX_PIXELS * LANES / CHUNK;
+pub(super) const MAX_PIXELS_OF_CHUNK: usize = MAX_PIXELS * LANES / CHUNK;
 /// Output rows up to this length are short.
 pub(super) const SHORT_ROW: usize = 8;
 
@@ -30,12 +30,13 @@ pub(super) struct Strips {
 }
 
 impl Strips {
-    /// For `count` channels of operands that have these layouts; `None` where loops over rows suit them better.
+    /// For `count` channels of operands that have these layouts, of which up to `gathered` pixels of input and output are worth
+    /// gathering; `None` where loops over rows suit them better.
     pub(super) fn of(
         count: usize,
         operands: &[Layout],
-        input: [usize; 3],
-        output: [usize; 3],
+        [input, output]: [[usize; 3]; 2],
+        gathered: usize,
     ) -> Option<Self> {
         let per_image = operands.first()?.per_image;
         if count < CHUNK {
@@ -46,7 +47,7 @@ impl Strips {
         let direct = operands.iter().all(|layout| layout.step(&(0..group)) == Some(1));
         let pixels = input.iter().product::<usize>().saturating_add(output.iter().product());
         let lanes = if direct || pixels <= MAX_PIXELS { LANES } else { CHUNK };
-        let suits = direct || (output[2] <= SHORT_ROW && pixels <= MAX_PIXELS_OF_CHUNK);
+        let suits = direct || (output[2] <= SHORT_ROW && pixels <= gathered.min(MAX_PIXELS_OF_CHUNK));
         suits.then_some(Strips { count, group, lanes, direct })
     }
 
@@ -72,7 +73,7 @@ impl Strips {
     pub(super) fn tile<T: Copy>(&self, sizes: [usize; 3]) -> Tile<T> {
         let numel = if self.direct { 0 } else { sizes.iter().product::<usize>() * self.lanes };
         let mut memory = Scratch::new::<T>(numel);
-        let (_, height, width) = (sizes[0], sizes[1], sizes[2]);
+        let [_, height, width] = sizes;
         let pixel = self.lanes as isize;
         let row = pixel * width as isize;
         let first = memory.as_mut_ptr::<T>();

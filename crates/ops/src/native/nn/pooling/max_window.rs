@@ -1,7 +1,7 @@
 //! The maximum of each window, a row of the output at a time, so that the inner loop vectorizes; and its gradient.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::channel_strips::{SHORT_ROW, Strips};
+use super::channel_strips::{MAX_PIXELS_OF_CHUNK, SHORT_ROW, Strips};
 use super::channels::{Channel, Channels, PoolElement, for_each_channel, for_each_part, rows};
 use super::max_lanes::{self, Reads};
 use super::max_pool_2x2;
@@ -70,7 +70,7 @@ fn strips<T>(
 ) -> Option<Strips> {
     let is_numbered = input.iter().product::<usize>() < UNSET as usize;
     let layouts = [x.layout(), y.layout(), indices.layout()];
-    is_numbered.then(|| Strips::of(x.count, &layouts, input, output)).flatten()
+    is_numbered.then(|| Strips::of(x.count, &layouts, [input, output], MAX_PIXELS_OF_CHUNK)).flatten()
 }
 
 /// What each output reads along dimension `d`.

@@ -95,9 +95,9 @@ impl<T: PoolElement> MeanStrip<'_, T> {
     /// - `to` is a pixel of the result.
     #[inline(always)]
     unsafe fn write(&self, to: *mut T, sums: &[T::Sum; LANES], counted: i64) {
-        for lane in 0..self.count.min(LANES) {
+        for (lane, sum) in sums.iter().enumerate().take(self.count) {
             // SAFETY: this function's condition; it has as many lanes.
-            unsafe { *to.add(lane) = T::narrow(T::mean(sums[lane], counted)) };
+            unsafe { *to.add(lane) = T::narrow(T::mean(*sum, counted)) };
         }
     }
 }

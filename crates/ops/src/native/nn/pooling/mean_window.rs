@@ -18,6 +18,9 @@ pub(super) struct Mean {
 /// The plane and row of an output row, and its windows along these dimensions.
 pub(super) type Row<'a> = ([usize; 2], [&'a Window; 2]);
 
+/// Pixels of input and output up to which lanes are gathered: loops over the rows of larger images take no longer.
+const WORTH_GATHERING: usize = 160;
+
 impl Mean {
     pub(super) fn count(&self, [plane, row]: [&Window; 2], column: &Window) -> i64 {
         let counted = || plane.counted.saturating_mul(row.counted).saturating_mul(column.counted);
@@ -52,7 +55,8 @@ pub(super) fn inside([plane, row]: [&Window; 2]) -> impl Iterator<Item = [usize;
 /// # Safety
 /// - `x` is readable as `mean` says, `y` writable, disjoint from it, and used by no other thread.
 pub(super) unsafe fn mean<T: PoolElement>(mean: &Mean, x: &Channels<T>, y: &Channels<T>) {
-    if let Some(strips) = Strips::of(x.count, &[x.layout(), y.layout()], mean.input, mean.output()) {
+    let (layouts, sizes) = ([x.layout(), y.layout()], [mean.input, mean.output()]);
+    if let Some(strips) = Strips::of(x.count, &layouts, sizes, WORTH_GATHERING) {
         // SAFETY: the caller's conditions.
         return unsafe { mean_lanes::mean(&strips, mean, x, y) };
     }
