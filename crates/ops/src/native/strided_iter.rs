@@ -52,27 +52,20 @@ impl<const K: usize> StridedIter<K> {
     }
 
     /// Calls `f` for each run of the elements in `range`, with the offsets of its first element and its length.
+    #[inline]
     pub(super) fn for_each_run(&self, range: Range<usize>, mut f: impl FnMut([i64; K], usize)) {
+        if range.is_empty() {
+            return;
+        }
         let (width, steps) = self.dims[self.dims.len() - 1];
-        let mut at = range.start;
-        while at < range.end {
-            let column = at % width;
-            let n = (width - column).min(range.end - at);
-            let row = self.row(at / width);
-            f(std::array::from_fn(|k| row[k] + column as i64 * steps[k]), n);
-            at += n;
+        let (mut left, mut column) = (range.len(), range.start % width);
+        let mut row = Row::new(&self.dims[..self.dims.len() - 1], range.start / width);
+        while left > 0 {
+            let n = (width - column).min(left);
+            f(std::array::from_fn(|k| row.offsets[k] + column as i64 * steps[k]), n);
+            row.advance();
+            (left, column) = (left - n, 0);
         }
-    }
-
-    /// The offsets of the first elements of row number `row`.
-    fn row(&self, mut row: usize) -> [i64; K] {
-        let mut offsets = [0; K];
-        for (size, steps) in self.dims[..self.dims.len() - 1].iter().rev() {
-            let index = (row % size) as i64;
-            row /= size;
-            (0..K).for_each(|k| offsets[k] += index * steps[k]);
-        }
-        offsets
     }
 
     /// Calls `f` with the offsets of every element.
@@ -83,6 +76,39 @@ impl<const K: usize> StridedIter<K> {
                 f(std::array::from_fn(|k| first[k] + j * steps[k]));
             }
         });
+    }
+}
+
+/// A row, found by a division for each dimension, and those after it, found without.
+struct Row<'d, const K: usize> {
+    /// Outermost first.
+    dims: &'d [(usize, [i64; K])],
+    at: SmallVec<[usize; 6]>,
+    offsets: [i64; K],
+}
+
+impl<'d, const K: usize> Row<'d, K> {
+    fn new(dims: &'d [(usize, [i64; K])], mut number: usize) -> Self {
+        let (mut at, mut offsets) = (SmallVec::from_elem(0, dims.len()), [0; K]);
+        for ((size, steps), at) in dims.iter().zip(&mut at).rev() {
+            *at = number % size;
+            number /= size;
+            (0..K).for_each(|k| offsets[k] += *at as i64 * steps[k]);
+        }
+        Row { dims, at, offsets }
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        for ((size, steps), at) in self.dims.iter().zip(&mut self.at).rev() {
+            *at += 1;
+            (0..K).for_each(|k| self.offsets[k] += steps[k]);
+            if *at < *size {
+                return;
+            }
+            *at = 0;
+            (0..K).for_each(|k| self.offsets[k] -= *size as i64 * steps[k]);
+        }
     }
 }
 

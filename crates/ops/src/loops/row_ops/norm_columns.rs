@@ -141,8 +141,8 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I, bool> for NormalizeStrip<'_, T> {
 #[cold]
 unsafe fn normalize_any<T: Element + Convert, S: Element + Convert>(strip: &StripOf<'_, T, 1>, eps: f64) {
     let (n, parameters) = (strip.n, strip.parameters);
-    // SAFETY: this function's condition.
     let number = |p: Option<&Shared>, at: usize, otherwise: f64| {
+        // SAFETY: this function's condition.
         p.map_or(otherwise, |p| unsafe { load_one(element::<S>(p, at)) }.to_scalar().to_f64())
     };
     for row in 0..strip.rows {
