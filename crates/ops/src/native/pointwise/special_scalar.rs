@@ -1,7 +1,7 @@
 //! Special functions that are evaluated in f64, whatever the type is: gamma, zeta, Bessel and Airy functions, inverse functions,
 //! orthogonal polynomials. In f64, results for f32 are correctly rounded in nearly all cases.
 //!
-//! Those in frequent use, Bessel functions and polynomials are formulas on vectors, which are compiled for f64 only. The others are
+//! Those in frequent use, Bessel and incomplete gamma functions and polynomials are formulas on vectors, which are compiled for f64 only. The others are
 //! evaluated element by element: loops call the function through a pointer, so that one loop is compiled for all of them.
 
 mod bessel;
@@ -57,6 +57,10 @@ formulas! { double_kernel(FloatFormula, Float) -> V:
     fn scaled_modified_bessel_k1, scaled_modified_bessel_k1_meta = build_unary_float_op(x: x) => bessel::k1e(x);
     /// The spherical Bessel function of the first kind, of order 0.
     fn spherical_bessel_j0, spherical_bessel_j0_meta = build_unary_float_op(x: x) => bessel::spherical_j0(x);
+    /// The regularized lower incomplete gamma function.
+    fn igamma, igamma_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::lower(a, x);
+    /// The regularized upper incomplete gamma function.
+    fn igammac, igammac_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::upper(a, x);
 }
 
 /// A function of `N` numbers, applied to each lane of vectors.
@@ -94,10 +98,6 @@ macro_rules! scalar_functions {
 scalar_functions! {
     /// The Hurwitz zeta function: the sum of (k + q)^-s over k from 0.
     fn zeta, zeta_meta = build_binary_float_op(self_: s, other: q) => zeta::zeta(s, q);
-    /// The regularized lower incomplete gamma function.
-    fn igamma, igamma_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::lower(a, x);
-    /// The regularized upper incomplete gamma function.
-    fn igammac, igammac_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::upper(a, x);
     /// The Airy function.
     fn airy_ai, airy_ai_meta = build_unary_float_op(x: x) => bessel::airy(x);
 }

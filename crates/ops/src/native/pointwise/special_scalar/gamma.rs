@@ -58,7 +58,7 @@ fn ln_gamma_of_positive<V: Float>(x: V) -> V {
 
 /// The remainder of Stirling's formula for `ln(gamma(x))`, for `x` from [`LARGE`] on.
 #[inline(always)]
-fn remainder<V: Float>(x: V) -> V {
+pub(super) fn remainder<V: Float>(x: V) -> V {
     horner((x * x).recip(), &STIRLING) / x
 }
 
@@ -129,11 +129,6 @@ fn trigamma_of_positive<V: Float>(x: V) -> V {
 /// [`ln_gamma`] of a number.
 pub(super) fn ln_gamma_of(x: f64) -> f64 {
     of_number(ln_gamma, x)
-}
-
-/// [`remainder`] of a number.
-pub(super) fn stirling(x: f64) -> f64 {
-    of_number(remainder, x)
 }
 
 /// The Bernoulli numbers `B2`, `B4`, .. each divided by the `order` largest factors of `(2 k)!`, of which the first is `2 k`.
