@@ -4,7 +4,7 @@
 mod dense;
 
 use crate::loops::reduce::computing_type;
-use crate::native::pointwise::accumulate::only_cpu;
+use crate::native::pointwise::accumulate::dispatches_to_cpu;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use dense::Dimension;
@@ -102,7 +102,7 @@ impl Resizing {
             input.dtype()
         );
         let dtype = input.dtype();
-        if input.numel() > 0 && only_cpu(input.key_set()) {
+        if input.numel() > 0 && dispatches_to_cpu(input.key_set()) {
             return self.resized_dense(input, sizes, scales);
         }
         let mut output =

@@ -35,20 +35,19 @@ pub fn accumulate_(to: &Tensor, from: &Tensor) -> Result<()> {
 pub fn accumulate_scaled_(to: &Tensor, from: &Tensor, alpha: Scalar) -> Result<()> {
     let views = (to.strided_view(), from.strided_view());
     match to.dtype() {
-        ScalarType::F32 if dispatches_to_cpu(to, from) && is_small(views) => add_small::<f32>(views, alpha),
-        ScalarType::F64 if dispatches_to_cpu(to, from) && is_small(views) => add_small::<f64>(views, alpha),
+        ScalarType::F32 if dispatches_to_cpu(to.key_set() | from.key_set()) && is_small(views) => {
+            add_small::<f32>(views, alpha)
+        }
+        ScalarType::F64 if dispatches_to_cpu(to.key_set() | from.key_set()) && is_small(views) => {
+            add_small::<f64>(views, alpha)
+        }
         _ => ops::add__tensor(to, from, alpha),
     }
 }
 
-/// Whether the dispatcher would call only the CPU kernel.
-fn dispatches_to_cpu(to: &Tensor, from: &Tensor) -> bool {
-    only_cpu(to.key_set() | from.key_set())
-}
-
 /// Whether the dispatcher would call only the CPU kernels of operators that are not in place and make no views, or of `add_`, for
-/// arguments with these keys.
-pub(in crate::native) fn only_cpu(arguments: DispatchKeySet) -> bool {
+/// arguments with these keys: it records nothing, and they are neither batched nor of another layout.
+pub(in crate::native) fn dispatches_to_cpu(arguments: DispatchKeySet) -> bool {
     // Keys without a kernel for these operators.
     const FALLTHROUGH: DispatchKeySet =
         DispatchKeySet::of(DispatchKey::ADInplaceOrView).union(DispatchKeySet::of(DispatchKey::Profiler));

@@ -1,8 +1,15 @@
 //! `hash_tensor`: a number of 64 bits that changes with the elements of a tensor.
+#![expect(unsafe_code, reason = "dispatches a kernel")]
 
-use crate::tensor_iterator::DimMask;
+use crate::native::guarded_slices::{fill_chunks, with_slices};
+use crate::native::pointwise::accumulate::dispatches_to_cpu;
+use crate::native::reduce::sum_prod_any::as_dtype;
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::{DimMask, GRAIN};
+use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 use crate::{Tensor, ops};
-use flambeau_core::{MemoryFormat, Result, ScalarType, Storage, ensure};
+use bytemuck::Pod;
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, Storage, ensure};
 
 /// The exclusive or of the elements' bits, as f64 or int64, along the given dimensions or of all elements.
 pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
@@ -18,10 +25,14 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
         ensure!(size > 0, Shape(NAME, "self"), "expected reduced dimension {d} to have non-zero size");
     }
     let wide = if own.is_floating_point() { ScalarType::F64 } else { ScalarType::I64 };
-    let mut bits = self_.detach()?.to_dtype(wide)?.view_dtype(ScalarType::I64)?;
-    for &d in &dims {
-        bits = xor_along(bits, d)?;
-    }
+    let elements = self_.detach()?;
+    let has_kernel = !dims.is_empty() && elements.numel() > 0 && dispatches_to_cpu(elements.key_set());
+    let bits = if has_kernel {
+        xor_rows_of(&elements, mask, wide)?
+    } else {
+        let bits = elements.to_dtype(wide)?.view_dtype(ScalarType::I64)?;
+        dims.iter().try_fold(bits, |bits, d| xor_along(bits, *d))?
+    };
     let bits = if keepdim || dims.is_empty() { bits } else { bits.squeeze_dims(&dims)? };
     let hash = bits.view_dtype(ScalarType::U64)?;
     // Row-major, as every reduction. Where nothing was converted and no dimension has several elements, it is still a view.
@@ -44,4 +55,113 @@ fn xor_along(mut bits: Tensor, dim: i64) -> Result<Tensor> {
         }
         bits = both;
     }
+}
+
+/// The exclusive or of the bits along the dimensions `mask`, which keep a size of 1: of parts of each row, until one element is left.
+fn xor_rows_of(elements: &Tensor, mask: DimMask, wide: ScalarType) -> Result<Tensor> {
+    let (reduced, kept): (Vec<usize>, Vec<usize>) = (0..elements.dim()).partition(|d| mask.has(*d));
+    let order: DimVec = kept.iter().chain(&reduced).map(|d| *d as i64).collect();
+    let sizes = elements.sizes();
+    let size_of = |dims: &[usize]| dims.iter().map(|d| sizes[*d]).product::<i64>();
+    let (rows, row) = (size_of(&kept), size_of(&reduced));
+    // Half precision in f32, which the kernel converts itself.
+    let kernel = if wide == ScalarType::F64 && elements.dtype() != wide { ScalarType::F32 } else { wide };
+    let dense = ops::contiguous(&as_dtype(&elements.permute(&order)?, kernel)?, MemoryFormat::Contiguous)?;
+    let mut bits = xor_parts(&dense, [rows, row])?;
+    while bits.sizes()[1] > 1 {
+        bits = xor_parts(&bits, [rows, bits.sizes()[1]])?;
+    }
+    let sizes: DimVec = (0..elements.dim()).map(|d| if mask.has(d) { 1 } else { sizes[d] }).collect();
+    bits.reshape(&sizes)
+}
+
+/// The most elements of a part.
+const PART: usize = 1 << 16;
+
+/// The exclusive or of each part of each row of contiguous elements, as int64 of sizes `[rows, parts]`.
+fn xor_parts(dense: &Tensor, [rows, row]: [i64; 2]) -> Result<Tensor> {
+    const NAME: &str = "hash_tensor";
+    let row = row as usize;
+    let parts = row.div_ceil(PART);
+    let made = TensorSpec::like(dense, &[rows, parts as i64]).with_dtype(ScalarType::I64).allocate(NAME)?;
+    with_slices(NAME, &[dense], &[&made], |s| {
+        let to = s.write::<u64>(0)?;
+        if dense.dtype() == ScalarType::F32 {
+            xor_rows(s.read::<f32>(0)?, [row, parts], to);
+        } else {
+            xor_rows(s.read::<u64>(0)?, [row, parts], to);
+        }
+        Ok(())
+    })?;
+    Ok(made)
+}
+
+fn xor_rows<T: Word>(from: &[T], [row, parts]: [usize; 2], to: &mut [u64]) {
+    fill_chunks(to, 1, GRAIN / row.min(PART), |range, to| {
+        // SAFETY: slices of the right length: the kernel is safe code.
+        unsafe { dispatch(XorParts { from, row, parts, first: range.start, to }) }
+    });
+}
+
+/// An element whose bits the kernel reads: f32 as f64, and what has 64 bits.
+trait Word: Pod + Send + Sync {
+    fn bits(self) -> u64;
+}
+
+impl Word for f32 {
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        f64::from(self).to_bits()
+    }
+}
+
+impl Word for u64 {
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self
+    }
+}
+
+/// The parts from number `first` on, of rows of `row` elements that have `parts` each.
+struct XorParts<'a, T> {
+    from: &'a [T],
+    row: usize,
+    parts: usize,
+    first: usize,
+    to: &'a mut [u64],
+}
+
+impl<T: Word> CodegenAnchor for XorParts<'_, T> {
+    type Anchor = XorParts<'static, T>;
+}
+
+impl<I: Isa, T: Word> Kernel<I, ()> for XorParts<'_, T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        for (k, to) in self.to.iter_mut().enumerate() {
+            let (row, part) = ((self.first + k) / self.parts, (self.first + k) % self.parts);
+            let end = ((part + 1) * PART).min(self.row);
+            *to = xor(&self.from[row * self.row + part * PART..row * self.row + end]);
+        }
+    }
+}
+
+/// The exclusive or of the elements' bits, which has no order: in as many lanes as vectors have.
+#[inline(always)]
+fn xor<T: Word>(elements: &[T]) -> u64 {
+    let (groups, rest) = elements.as_chunks::<32>();
+    let mut lanes = [0u64; 32];
+    for group in groups {
+        for (lane, x) in lanes.iter_mut().zip(group) {
+            *lane ^= x.bits();
+        }
+    }
+    let mut all = 0;
+    for lane in lanes {
+        all ^= lane;
+    }
+    for x in rest {
+        all ^= x.bits();
+    }
+    all
 }
