@@ -68,6 +68,27 @@ impl<const K: usize> StridedIter<K> {
         }
     }
 
+    /// The size of the innermost dimension, if there is another one: the length of rows.
+    pub(super) fn row_length(&self) -> Option<usize> {
+        match self.dims.as_slice() {
+            [_, .., (width, _)] => Some(*width),
+            _ => None,
+        }
+    }
+
+    /// Calls `f` with the offsets of the first elements of each row in a range of rows.
+    #[inline]
+    pub(super) fn for_each_row(&self, rows: Range<usize>, mut f: impl FnMut([i64; K])) {
+        if rows.is_empty() {
+            return;
+        }
+        let mut row = Row::new(&self.dims[..self.dims.len() - 1], rows.start);
+        for _ in rows {
+            f(row.offsets);
+            row.advance();
+        }
+    }
+
     /// Calls `f` with the offsets of every element.
     pub(super) fn for_each(&self, mut f: impl FnMut([i64; K])) {
         let steps = self.steps();

@@ -32,6 +32,9 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     dispatch_all_types!(moved, self_.dtype(), "flip", T => {
         with_slices("flip", &[self_], &[&made], |s| {
             let (from, to) = (s.read::<<T as ElementBits>::Bits>(0)?, s.write::<<T as ElementBits>::Bits>(0)?);
+            if flip_short_rows(&iter, start, from, to) {
+                return Ok(());
+            }
             fill(to, 1, |range, mut part| {
                 let step = iter.steps()[0];
                 iter.for_each_run(range, |[first], n| {
@@ -52,6 +55,40 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         })
     })?;
     Ok(made)
+}
+
+/// Copies rows of up to eight elements, of which none is worth a call or a loop; else does nothing and returns `false`.
+fn flip_short_rows<B: RawBits>(iter: &StridedIter<1>, start: i64, from: &[B], to: &mut [B]) -> bool {
+    match iter.row_length() {
+        Some(2) => copy_rows::<B, 2>(iter, start, from, to),
+        Some(3) => copy_rows::<B, 3>(iter, start, from, to),
+        Some(4) => copy_rows::<B, 4>(iter, start, from, to),
+        Some(5) => copy_rows::<B, 5>(iter, start, from, to),
+        Some(6) => copy_rows::<B, 6>(iter, start, from, to),
+        Some(7) => copy_rows::<B, 7>(iter, start, from, to),
+        Some(8) => copy_rows::<B, 8>(iter, start, from, to),
+        _ => return false,
+    }
+    true
+}
+
+/// Copies rows of `N` elements, one after the other, from where `iter` says, counted from `start`.
+fn copy_rows<B: RawBits, const N: usize>(iter: &StridedIter<1>, start: i64, from: &[B], to: &mut [B]) {
+    let step = iter.steps()[0];
+    fill(to, N, |range, part| {
+        let mut targets = part.as_chunks_mut::<N>().0.iter_mut();
+        iter.for_each_row(range.start / N..range.end / N, |[first]| {
+            let Some(to) = targets.next() else { return };
+            let first = start + first;
+            if step == -1 {
+                let row = &from[first as usize + 1 - N..=first as usize];
+                *to = std::array::from_fn(|j| row[N - 1 - j]);
+            } else {
+                *to = std::array::from_fn(|j| from[(first + j as i64 * step) as usize]);
+            }
+            B::normalize_all(to);
+        });
+    });
 }
 
 /// The dimensions of a dense tensor, outermost in memory first.
