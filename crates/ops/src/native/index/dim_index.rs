@@ -57,6 +57,41 @@ fn copy_run<B: RawBits>(to: &mut [B], from: &[B]) {
     }
 }
 
+/// Copies rows of up to eight elements, each at the same indices, of which none is worth a call or a loop; else does nothing and
+/// returns `false`. `strides` are those of rows and of elements.
+fn gather_short_rows<B: RawBits>(to: &mut [B], from: &[B], index: &[i64], strides: [i64; 2]) -> bool {
+    match index.len() {
+        2 => gather_rows::<B, 2>(to, from, index, strides),
+        3 => gather_rows::<B, 3>(to, from, index, strides),
+        4 => gather_rows::<B, 4>(to, from, index, strides),
+        5 => gather_rows::<B, 5>(to, from, index, strides),
+        6 => gather_rows::<B, 6>(to, from, index, strides),
+        7 => gather_rows::<B, 7>(to, from, index, strides),
+        8 => gather_rows::<B, 8>(to, from, index, strides),
+        _ => return false,
+    }
+    true
+}
+
+/// Copies rows of `N` elements, each at the same indices.
+fn gather_rows<B: RawBits, const N: usize>(
+    to: &mut [B],
+    from: &[B],
+    index: &[i64],
+    [along, stride]: [i64; 2],
+) {
+    let offsets: [usize; N] = std::array::from_fn(|j| (index[j] * stride) as usize);
+    let span = offsets.iter().max().map_or(0, |last| last + 1);
+    fill(to, N, |range, part| {
+        let rows = range.start / N..range.end / N;
+        for (to, r) in part.as_chunks_mut::<N>().0.iter_mut().zip(rows) {
+            let row = &from[r * along as usize..][..span];
+            *to = std::array::from_fn(|j| row[offsets[j]]);
+            B::normalize_all(to);
+        }
+    });
+}
+
 impl DimIndex<'_> {
     /// Copies the elements of `from` at `index` to `out`, which is dense over `sizes`. If `out` is `fresh`, nobody sees it after a failure.
     pub(crate) fn gather(&self, from: &Tensor, index: &Tensor, out: &Tensor, fresh: bool) -> Result<()> {
@@ -91,6 +126,11 @@ impl DimIndex<'_> {
                 streaming::copy_rows(part, width, streams, |r| source(first + r));
                 B::normalize_all(part);
             });
+            return Ok(());
+        }
+        if let (Some((width, [along, 0])), [0, 1]) = (iter.as_matrix(), [step, index_step])
+            && gather_short_rows(out, from, &index[..width], [along, stride])
+        {
             return Ok(());
         }
         if let (Some((width, [along, 0])), [0, 1], 1) = (iter.as_matrix(), [step, index_step], stride)
