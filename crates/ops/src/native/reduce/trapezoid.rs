@@ -1,6 +1,7 @@
 //! `trapezoid` and `cumulative_trapezoid`: integrals of sampled functions by the trapezoidal rule.
 
 use super::diff::neighbours;
+use crate::native::pointwise::accumulate::dispatches_to_cpu;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 
@@ -23,12 +24,11 @@ fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Resul
     ensure!(!boolean(y), Dtype(name, "y"), "received a bool input for `y`, but bool is not supported");
     let d = shape::wrap_dim(dim, y.dim()).map_err(|e| e.in_operator(name))?;
     ensure!(y.dim() > 0, Index(name, "y"), "expected `y` to have at least one dimension");
-    let both = |y: &Tensor| -> Result<Tensor> {
-        let (before, behind) = neighbours(y, dim)?;
-        before.add(&behind)
-    };
     let x = match spacing {
-        Spacing::Uniform(dx) => return both(&in_wide_integers(y)?)?.mul_scalar(dx),
+        Spacing::Uniform(dx) => {
+            let y = in_wide_integers(y)?;
+            return of_neighbours([&y], d, |[(before, behind)]| before.add(behind)?.mul_scalar(dx));
+        }
         Spacing::Coordinates(x) => x,
     };
     ensure!(!boolean(x), Dtype(name, "x"), "received a bool input for `x`, but bool is not supported");
@@ -46,8 +46,49 @@ fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Resul
         let sizes: DimVec = std::iter::repeat_n(1, missing).chain(x.sizes().iter().copied()).collect();
         x.reshape(&sizes)?
     };
-    let (from, to) = neighbours(&x, dim)?;
-    to.sub(&from)?.mul(&both(y)?)
+    of_neighbours([&x, y], d, |[(from, to), (before, behind)]| to.sub(from)?.mul(&before.add(behind)?))
+}
+
+/// A formula of the neighbours along a dimension of each tensor: the elements but the last, and those but the first.
+///
+/// Where rows are short, of all elements in memory: what it yields for the end of a row and the start of the next one is not seen.
+fn of_neighbours<const N: usize>(
+    tensors: [&Tensor; N],
+    d: usize,
+    formula: impl Fn(&[(Tensor, Tensor); N]) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let y = tensors[N - 1];
+    if !tensors.iter().all(|t| has_short_rows(t, d) && t.sizes() == y.sizes()) {
+        return formula(&each_pair(tensors, |t| neighbours(t, d as i64))?);
+    }
+    let (step, count) = (y.strides()[d], y.numel() - y.strides()[d]);
+    let values = formula(&each_pair(tensors, |t| {
+        let flat = t.view(&[-1])?;
+        Ok((flat.narrow(0, 0, count)?, flat.narrow(0, step, count)?))
+    })?)?;
+    let mut sizes = DimVec::from_slice(y.sizes());
+    sizes[d] -= 1;
+    values.as_strided(&sizes, y.strides())
+}
+
+/// The pair of each tensor.
+fn each_pair<const N: usize>(
+    tensors: [&Tensor; N],
+    pair: impl Fn(&Tensor) -> Result<(Tensor, Tensor)>,
+) -> Result<[(Tensor, Tensor); N]> {
+    let mut pairs = tensors.map(|t| (t.clone(), t.clone()));
+    for both in &mut pairs {
+        *both = pair(&both.0)?;
+    }
+    Ok(pairs)
+}
+
+/// Whether there are several rows, of few elements, in contiguous memory that the CPU's kernels read, and nothing is recorded: a gradient
+/// would be affected by values that are not seen.
+fn has_short_rows(t: &Tensor, d: usize) -> bool {
+    const SHORT: i64 = 64;
+    let row = shape::product(&t.sizes()[d..]);
+    t.sizes()[d] > 1 && row <= SHORT && t.numel() > row && t.is_contiguous() && dispatches_to_cpu(t.key_set())
 }
 
 /// Where samples are: at given coordinates, or equally spaced.
