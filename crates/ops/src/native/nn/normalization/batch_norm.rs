@@ -9,7 +9,7 @@ use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::{TensorSpec, ensure_takes};
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, bail, ensure, shape};
+use flambeau_core::{MemoryFormat, Result, Scalar, bail, ensure, shape};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -152,13 +152,47 @@ pub fn native_batch_norm(
     };
     if !normalized {
         let (scale, shift) = affine([&mean, &invstd], given)?;
-        scale_and_shift(NAME, [input, &across(&scale, input)?, &across(&shift, input)?, &out])?;
+        if !scale_and_shift_short_rows(NAME, [input, &scale, &shift, &out])? {
+            scale_and_shift(NAME, [input, &across(&scale, input)?, &across(&shift, input)?, &out])?;
+        }
     }
     if !training {
         return Ok((out, no_gradient(input)?, no_gradient(input)?));
     }
     let saved = statistics_dtype(input, [weight, bias]);
     Ok((out, as_dtype(&mean, saved)?, as_dtype(&invstd, saved)?))
+}
+
+/// [`scale_and_shift`] of many images whose channels have few elements, or that are few channels, in contiguous memory: by rows of
+/// several images, with parameters that are repeated for them. Else does nothing and returns `false`.
+fn scale_and_shift_short_rows(name: &'static str, [input, scale, shift, out]: [&Tensor; 4]) -> Result<bool> {
+    /// Rows that are shorter take longer to start than to compute.
+    const SHORT: i64 = 16;
+    /// Elements of a row of several images.
+    const ROW: i64 = 512;
+    let (images, channels) = (input.sizes()[0], input.sizes()[1]);
+    let area = shape::product(&input.sizes()[2..]);
+    let image = channels * area;
+    let is_short = (if area > 1 { area } else { channels }) <= SHORT;
+    if !is_short || image == 0 || images < 4 || !input.is_contiguous() || !out.is_contiguous() {
+        return Ok(false);
+    }
+    let group = (ROW / image).clamp(1, images / 2);
+    let repeated = |parameter: &Tensor| {
+        let each = ops::expand(&ops::view(parameter, &[1, channels, 1])?, &[group, channels, area], false)?;
+        ops::contiguous(&each, MemoryFormat::Contiguous)?.view(&[group * image])
+    };
+    let (scale, shift) = (repeated(scale)?, repeated(shift)?);
+    let whole = images / group * group;
+    let rows = |t: &Tensor| t.narrow(0, 0, whole)?.view(&[whole / group, group * image]);
+    scale_and_shift(name, [&rows(input)?, &scale, &shift, &rows(out)?])?;
+    let left = (images - whole) * image;
+    if left > 0 {
+        let last = |t: &Tensor| t.narrow(0, whole, images - whole)?.view(&[left]);
+        let first = |t: &Tensor| t.narrow(0, 0, left);
+        scale_and_shift(name, [&last(input)?, &first(&scale)?, &first(&shift)?, &last(out)?])?;
+    }
+    Ok(true)
 }
 
 /// `(1 - momentum) * running + momentum * statistic * factor`.
