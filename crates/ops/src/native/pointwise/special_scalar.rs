@@ -19,7 +19,7 @@ use crate::structured::copy_to_self;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, FloatElement};
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, ScalarType, ensure};
+use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure};
 use horner::map_lanes;
 
 formulas! { double_kernel(FloatFormula, Float) -> V:
@@ -223,9 +223,12 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
         Some(self_.device()),
         None,
     )?;
-    let shifted = ops::add_tensor(&ops::unsqueeze(self_, -1)?, &steps, Scalar::Int(1))?;
+    // The terms of an element are not adjacent: rows of `p` elements would be short.
+    let mut sizes = DimVec::from_elem(1, self_.dim() + 1);
+    sizes[0] = p;
+    let shifted = ops::add_tensor(&ops::unsqueeze(self_, 0)?, &ops::view(&steps, &sizes)?, Scalar::Int(1))?;
     let constant = p as f64 * (p as f64 - 1.0) / 4.0 * std::f64::consts::PI.ln();
-    let sum = ops::sum_dim_intlist(&ops::lgamma(&shifted)?, Some(&[-1]), false, None)?;
+    let sum = ops::sum_dim_intlist(&ops::lgamma(&shifted)?, Some(&[0]), false, None)?;
     ops::add_scalar(&sum, Scalar::Float(constant), Scalar::Int(1))
 }
 
