@@ -66,6 +66,11 @@ fn multi_margin() -> Row {
         .refuses(bad(three(), 1, scores(&[3], 1)), ErrorKind::Shape, "inconsistent weight size")
 }
 
+/// Seven of forty classes: enough others for whole vectors.
+fn some_of_forty() -> Vec<i64> {
+    (0..40).map(|n| if n < 7 { n * 5 } else { -1 }).collect()
+}
+
 /// The losses, and which classes are named.
 fn multilabel(x: &Array, target: &Array) -> (Vec<f64>, Array) {
     let named = |target: &[f64]| -> Vec<usize> {
@@ -88,6 +93,7 @@ fn multilabel(x: &Array, target: &Array) -> (Vec<f64>, Array) {
 
 fn multilabels() -> Vec<Row> {
     let two = || targets(&[2, 4], &[3, 0, -1, 1, 2, -1, 0, 3]);
+    let many = || targets(&[1, 40], &some_of_forty());
     let start = |name| {
         row(name)
             .types(WIDE_FLOATS)
@@ -99,6 +105,7 @@ fn multilabels() -> Vec<Row> {
             .sample(vec![scores(&[3], 7), targets(&[3], &[0, 2, 1]), 0i64.into()])
             .sample(vec![scores(&[2], 7), targets(&[2], &[-1, 1]), 1i64.into()])
             .sample(vec![scores(&[], 7), targets(&[], &[0]), 0i64.into()])
+            .sample(vec![scores(&[1, 40], 8), many(), 0i64.into()])
     };
     let results = |a: &[Arg]| {
         let (losses, marks) = multilabel(a[0].array(), a[1].array());
@@ -118,7 +125,61 @@ fn multilabels() -> Vec<Row> {
                 "out of bounds",
             ),
         start("multilabel_margin_loss_forward").reference(results),
+        multilabel_backward(),
     ]
+}
+
+/// `grad, x, target, reduction, is_target`.
+fn multilabel_backward() -> Row {
+    let call = |sizes: &[usize], classes: &[i64], reduction: i64, seed: u64| {
+        let (x, target) = (Array::fill(sizes, -2.0..2.0, seed), targets(sizes, classes));
+        let (_, marks) = multilabel(&x, target.array());
+        let losses: &[usize] = if reduction == 0 && sizes.len() == 2 { &sizes[..1] } else { &[] };
+        let grad = Array::fill(losses, 0.5..2.0, seed).into();
+        vec![grad, x.into(), target, reduction.into(), Arg::Constant(marks)]
+    };
+    let two: &[i64] = &[3, 0, -1, 1, 2, -1, 0, 3];
+    row("multilabel_margin_loss_backward")
+        .types(WIDE_FLOATS)
+        .ulps(4.0)
+        .sample(call(&[2, 4], two, 0, 6))
+        .sample(call(&[2, 4], two, 1, 6))
+        .sample(call(&[1, 40], &some_of_forty(), 2, 8))
+        .sample(call(&[4], &[1, 1, 2, -1], 2, 7))
+        .sample(call(&[2], &[-1, 1], 0, 7))
+        .sample(call(&[], &[0], 1, 7))
+        .reference(|a| {
+            let (grad, x, target) = (a[0].array(), a[1].array(), a[2].array());
+            let width = *x.sizes.last().unwrap_or(&1);
+            let share = if a[3].number() == 1.0 { samples(x).len() as f64 } else { 1.0 };
+            let gradient = |(sample, (x, target)): (usize, (&[f64], &[f64]))| {
+                let grad = grad.data[if grad.data.len() == 1 { 0 } else { sample }] / share / width as f64;
+                slopes(x, target).into_iter().map(move |slope| slope * grad)
+            };
+            let rows = samples(x).into_iter().zip(samples(target)).enumerate();
+            vec![Array::new(&x.sizes, rows.flat_map(gradient).collect())]
+        })
+        .refuses(
+            vec![scores(&[3], 1), scores(&[2, 4], 1), targets(&[2, 4], two), 0i64.into(), scores(&[2, 4], 1)],
+            ErrorKind::Shape,
+            "expected 2 gradients",
+        )
+}
+
+/// The derivative of the sum of a sample's pairs.
+fn slopes(x: &[f64], target: &[f64]) -> Vec<f64> {
+    let named: Vec<usize> =
+        target.iter().take_while(|class| **class >= 0.0).map(|class| *class as usize).collect();
+    let mut made = vec![0.0; x.len()];
+    for right in &named {
+        for other in (0..x.len()).filter(|class| !named.contains(class)) {
+            if 1.0 - x[*right] + x[other] > 0.0 {
+                made[other] += 1.0;
+                made[*right] -= 1.0;
+            }
+        }
+    }
+    made
 }
 
 fn bilinear() -> Row {

@@ -105,6 +105,24 @@ fn steepness(x: &Tensor) -> Result<Tensor> {
     ops::reciprocal(&ops::clamp_min(&product, Scalar::Float(1e-12))?)
 }
 
+/// The gradient of the gradient of a multilabel margin loss, which is linear in it.
+pub fn multilabel_margin_loss_double_backward(
+    grad: &Tensor,
+    grad_output: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    is_target: &Tensor,
+) -> Result<Tensor> {
+    let ones = ops::ones_like(grad_output, None, None, None, None, None)?;
+    let slopes = ops::multilabel_margin_loss_backward(&ones, x, target, reduction, is_target)?;
+    let products = ops::mul_tensor(grad, &slopes)?;
+    // Unreduced losses of a batch are the only ones that are not a number without dimensions.
+    let dims: &[i64] = if grad_output.dim() == 1 && x.dim() == 2 { &[1] } else { &[] };
+    let sum = ops::sum_dim_intlist(&products, Some(dims), false, None)?;
+    ops::reshape(&sum, grad_output.sizes())
+}
+
 /// The derivative with respect to `x` of `(x - t) / (x * (1 - x))`, which is `(x^2 - 2 x t + t) / (x * (1 - x))^2`.
 pub fn binary_cross_entropy_double_backward(
     grad: &Tensor,

@@ -220,6 +220,40 @@ weight, out] }
 out_variant! { MULTILABEL_MARGIN_LOSS_OUT(self_, target, reduction, out), refused of [self_, target, out] }
 
 node! {
+    MultilabelMarginLossBackward0 { reduction: i64, self_: SavedVariable, target: SavedVariable,
+        is_target: SavedVariable }
+    gradients(self, grads, grad = 0) [self_, target, is_target];
+    self_ => ops::multilabel_margin_loss_backward(grad, self_, target, self.reduction, is_target),
+}
+
+recorded! {
+    MULTILABEL_MARGIN_LOSS_FORWARD(self_, target, reduction) -> (output, is_target), edges of [self_];
+    set_history_of_some(&[&output, &is_target], &[true, false]),
+    MultilabelMarginLossBackward0 { reduction, self_: SavedVariable::input(self_, 0)?,
+        target: SavedVariable::other(target)?, is_target: SavedVariable::output(&is_target, 1)? }
+}
+
+node! {
+    MultilabelMarginLossBackwardBackward0 { grad_output: MaybeSaved, is_target: MaybeSaved, reduction: i64,
+        self_: MaybeSaved, target: MaybeSaved }
+    optional_gradients(self, grads, grad = 0) [];
+    grad_output [grad_output, is_target, self_,
+        target] => Ok(Some(formulas::multilabel_margin_loss_double_backward(grad, grad_output, self_, target,
+        self.reduction, is_target)?)),
+    self_ => Ok(None),
+}
+
+recorded! {
+    MULTILABEL_MARGIN_LOSS_BACKWARD(grad_output, self_, target, reduction, is_target) -> result,
+    edges of [grad_output, self_];
+    set_history(&mut result),
+    MultilabelMarginLossBackwardBackward0 { grad_output: record::saved_input(edges[0].is_some(), grad_output, 0)?,
+        is_target: record::saved_other(edges[0].is_some(), is_target)?, reduction,
+        self_: record::saved_input(edges[0].is_some(), self_, 1)?, target: record::saved_other(edges[0].is_some(),
+        target)? }
+}
+
+node! {
     NllLossBackward0 { ignore_index: i64, reduction: i64, self_: MaybeSaved, target: MaybeSaved,
         weight: Option<SavedVariable>, total_weight: SavedVariable }
     gradients(self, grads, grad = 0) [];
@@ -240,7 +274,7 @@ recorded! {
 node! {
     NllLossBackwardBackward0 { ignore_index: i64, reduction: i64, target: MaybeSaved, weight: Option<SavedVariable> }
     optional_gradients(self, grads, grad = 0) [];
-    grad_output [target, weight] => Ok(Some(ops::nll_loss(grad, target, weight.as_ref(), self.reduction,
+    grad_output [target, weight] => Ok(Some(ops::nll_loss_nd(grad, target, weight.as_ref(), self.reduction,
         self.ignore_index)?)),
     self_ => Ok(None),
     weight => record::not_implemented("nll_loss_backward, for its weight"),

@@ -413,7 +413,16 @@ operator! {
     MULTILABEL_MARGIN_LOSS_FORWARD: "multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
         multilabel_margin_loss_forward(self_: &Tensor, target: &Tensor, reduction: i64) -> (Tensor, Tensor),
         by [self_, target];
-    CompositeImplicitAutograd => native::nn::loss::multilabel_margin_loss_forward(self_, target, reduction),
+    CompositeExplicitAutograd => native::nn::loss::multilabel_margin_loss_forward(self_, target, reduction),
+}
+
+operator! {
+    /// The derivative of `multilabel_margin_loss_forward` with respect to `self`.
+    MULTILABEL_MARGIN_LOSS_BACKWARD: "multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor",
+        multilabel_margin_loss_backward(grad_output: &Tensor, self_: &Tensor, target: &Tensor, reduction: i64,
+        is_target: &Tensor) -> Tensor, by [grad_output, self_, target, is_target];
+    CompositeExplicitAutograd => native::nn::loss::multilabel_margin_loss_backward(grad_output, self_, target,
+        reduction, is_target),
 }
 
 operator! {

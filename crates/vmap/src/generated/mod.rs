@@ -1217,6 +1217,8 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::LINSPACE_TENSOR_SCALAR,
             &ops::LINSPACE_SCALAR_TENSOR,
             &ops::NATIVE_GROUP_NORM_BACKWARD,
+            &ops::MULTILABEL_MARGIN_LOSS_FORWARD,
+            &ops::MULTILABEL_MARGIN_LOSS_BACKWARD,
             &ops::LINALG_LSTSQ,
             &ops::LOGSPACE_TENSOR_TENSOR,
             &ops::LOGSPACE_TENSOR_SCALAR,

@@ -313,6 +313,7 @@ const OPS: Crate = Crate {
             "native/nn/attention/tiled",
             "native/nn/convolution/padded_tile",
             "native/nn/convolution/unfold",
+            "native/nn/loss/multilabel_margin_loss",
             "native/nn/loss/nll_loss",
             "native/nn/normalization/batch_norm",
             "native/nn/normalization/group_norm",

@@ -17,6 +17,8 @@ forward_kernel!(
     ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3])
 );
 forward_kernel!(KL_DIV, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
+forward_kernel!(MULTILABEL_MARGIN_LOSS_FORWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
+forward_kernel!(MULTILABEL_MARGIN_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 forward_kernel!(NLL_LOSS_FORWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 2]));
 forward_kernel!(NLL_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 3]));
 forward_kernel!(_CROSS_ENTROPY, ForwardKernel::Functional(JvpRule::Transposed, &[0, 2]));

@@ -4,6 +4,7 @@ mod cross_entropy;
 mod formulas;
 mod fused_cross_entropy;
 mod margin_loss;
+mod multilabel_margin_loss;
 mod nll_loss;
 mod reduction;
 
@@ -11,6 +12,7 @@ pub use cross_entropy::*;
 use formulas::*;
 pub use fused_cross_entropy::*;
 pub use margin_loss::*;
+pub use multilabel_margin_loss::*;
 pub use nll_loss::*;
 
 use crate::loops::reduce::{Epilogue, Sum, computing_type, sum_fold};

@@ -1,11 +1,11 @@
 //! Margin losses of classes: by how much the score of another class exceeds that of the target class, less a margin.
 
 use super::reduction::reduced_losses;
-use crate::{Tensor, ops};
+use crate::Tensor;
 use flambeau_core::{Result, Scalar, bail, ensure};
 
 /// Samples by classes: a vector is one sample, a scalar one sample of one class.
-fn rows(name: &str, self_: &Tensor) -> Result<Tensor> {
+pub(super) fn rows(name: &str, self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() <= 2 && self_.sizes().last() != Some(&0),
         Shape(name, "self"),
@@ -62,37 +62,4 @@ pub fn multi_margin_loss(
     let losses = losses.div_scalar(classes)?;
     let alone = self_.dim() <= 1 && target.dim() == 0;
     reduced_losses(&if alone { losses.squeeze_dim(0)? } else { losses }, reduction)
-}
-
-/// The values of [`multilabel_margin_loss_forward`].
-pub fn multilabel_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    Ok(ops::multilabel_margin_loss_forward(self_, target, reduction)?.0)
-}
-
-/// The sum of `max(0, 1 - right + other)` over pairs of a target class and another class, divided by the number of classes; and
-/// which classes are targets. Target classes are the elements of `target` before the first -1.
-pub fn multilabel_margin_loss_forward(
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<(Tensor, Tensor)> {
-    const NAME: &str = "multilabel_margin_loss";
-    let x = rows(NAME, self_)?;
-    ensure!(
-        target.sizes() == self_.sizes(),
-        Shape(NAME, "target"),
-        "inconsistent target size: {:?} for input of size: {:?}",
-        target.sizes(),
-        self_.sizes()
-    );
-    let (target, classes) = (target.reshape(x.sizes())?, x.size(1)?);
-    let counts = target.ge_scalar(0)?.cumprod(1)?;
-    let indices = target.mul(&counts)?;
-    let named = counts.mul_scalar(0)?.scatter_add(1, &indices, &counts)?.gt_scalar(0)?;
-    let right = x.gather(1, &indices)?.unsqueeze(2)?;
-    let behind = x.unsqueeze(1)?.sub(&right)?.add_scalar(1)?.relu()?;
-    let pairs = counts.gt_scalar(0)?.unsqueeze(2)?.logical_and(&named.logical_not()?.unsqueeze(1)?)?;
-    let losses = behind.mul(&pairs.to(x.dtype())?)?.sum_dim([1, 2])?.div_scalar(classes)?;
-    let losses = if self_.dim() <= 1 { losses.squeeze_dim(0)? } else { losses };
-    Ok((reduced_losses(&losses, reduction)?, named.to(x.dtype())?.reshape(self_.sizes())?))
 }
