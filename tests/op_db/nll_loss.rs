@@ -95,7 +95,7 @@ fn nll() -> Vec<Row> {
     };
     let start = |name| row(name).ulps(2.0);
     vec![
-        calls(start("nll_loss_forward"), flat, &[])
+        calls(start("nll_loss_forward"), &[flat, &deep[2..]].concat(), &[])
             .reference(move |a| {
                 // The sum of the weights is told only where it divides or could.
                 let (_, total) = likelihoods(a[0].array(), a[1].array(), &a[2]);
@@ -118,7 +118,7 @@ fn nll() -> Vec<Row> {
             ErrorKind::Shape,
             "Expected target size",
         ),
-        backward(flat),
+        backward(&[flat, &deep[2..]].concat()),
     ]
 }
 
@@ -137,7 +137,9 @@ fn backward(shapes: &[&[usize]]) -> Row {
         let share = if a[4].number() == 1.0 { a[6].array().data[0] } else { 1.0 };
         let mut made = x.map(|_| 0.0);
         for (n, i) in indices(&target.sizes).enumerate().filter(|(n, _)| target.data[*n] != IGNORED) {
-            let at = n * x.sizes[x.sizes.len() - 1] + target.data[n] as usize;
+            let mut at = i.clone();
+            at.insert(dim_of(x), target.data[n] as usize);
+            let at = at.iter().zip(&x.sizes).fold(0, |at, (i, size)| at * size + i);
             made.data[at] = -grad.at(&i) * weight_of(&a[3], target.data[n]) / share;
         }
         vec![made]

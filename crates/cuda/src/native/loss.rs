@@ -158,7 +158,8 @@ impl Samples {
     fn new(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64) -> Result<Self> {
         let wide = computing_type(self_.dtype());
         let count = target.numel();
-        let rows = ops::reshape(&dense_as(self_, wide)?, &[count, self_.sizes()[self_.dim() - 1]])?;
+        let classes_last = ops::movedim_int(&dense_as(self_, wide)?, self_.dim().min(2) as i64 - 1, -1)?;
+        let rows = ops::reshape(&classes_last, &[count, classes_last.sizes()[self_.dim() - 1]])?;
         let target = ops::reshape(&dense_as(target, ScalarType::I64)?, &[count])?;
         let is_ignored = ops::eq_scalar(&target, Scalar::Int(ignore_index))?;
         let classes = ops::masked_fill_scalar(&target, &is_ignored, Scalar::Int(0))?;
@@ -249,6 +250,8 @@ fn nll_loss_backward(
     let amounts = ops::neg(&ops::masked_fill_scalar(&amounts, &is_zero, Scalar::Int(0))?)?;
     let zeros = ops::zeros_like(&samples.rows, None, None, None, None, None)?;
     let scattered = ops::scatter_src(&zeros, 1, &samples.classes, &ops::unsqueeze(&amounts, 1)?)?;
-    ops::copy_(&result, &ops::view(&scattered, self_.sizes())?, false)?;
+    let dim = self_.dim().min(2) as i64 - 1;
+    let classes_last = ops::movedim_int(&result, dim, -1)?;
+    ops::copy_(&classes_last, &ops::view(&scattered, classes_last.sizes())?, false)?;
     Ok(result)
 }

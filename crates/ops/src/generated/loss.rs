@@ -426,7 +426,7 @@ operator! {
 }
 
 operator! {
-    /// `-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+    /// `-weight[target] * self[target]` for classes in dimension 1 or the only one, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
     NLL_LOSS_FORWARD: "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
         nll_loss_forward(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
         ignore_index: i64) -> (Tensor, Tensor), by [self_, target, weight];

@@ -47,7 +47,7 @@ bindings! {
         function (input: tensor, target: tensor, reduction: int) named("output",
             "is_target") multilabel_margin_loss_forward;
     }
-    "nll_loss_forward" in "_nn": "`-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum." {
+    "nll_loss_forward" in "_nn": "`-weight[target] * self[target]` for classes in dimension 1 or the only one, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum." {
         function (input: tensor, target: tensor, weight: optional tensor, reduction: int,
             ignore_index: int) named("output", "total_weight") nll_loss_forward;
     }

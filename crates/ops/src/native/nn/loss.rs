@@ -6,7 +6,9 @@ mod fused_cross_entropy;
 mod margin_loss;
 mod multilabel_margin_loss;
 mod nll_loss;
+mod nll_samples;
 mod reduction;
+mod score;
 
 pub use cross_entropy::*;
 use formulas::*;

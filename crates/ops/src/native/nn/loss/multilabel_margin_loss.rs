@@ -3,6 +3,7 @@
 
 use super::margin_loss::rows;
 use super::reduction::{Reduction, reduced_losses, reduction_of, share};
+use super::score::Score;
 use crate::native::guarded_slices::{fill, fill_chunks, with_slices};
 use crate::native::nn::pooling::PoolElement;
 use crate::native::reduce::sum_prod_any::as_dtype;
@@ -11,7 +12,6 @@ use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use bytemuck::Pod;
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
-use std::ops::{Add, Sub};
 
 const NAME: &str = "multilabel_margin_loss";
 
@@ -205,31 +205,6 @@ fn fill_gradient<T: PoolElement<Sum: Score> + Pod>(
         });
         Ok(())
     })
-}
-
-/// The type in which scores are compared.
-trait Score: Copy + Send + Sync + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Into<f64> {
-    const ZERO: Self;
-    const ONE: Self;
-    fn from_f64(x: f64) -> Self;
-}
-
-impl Score for f32 {
-    const ZERO: f32 = 0.0;
-    const ONE: f32 = 1.0;
-    #[inline(always)]
-    fn from_f64(x: f64) -> f32 {
-        x as f32
-    }
-}
-
-impl Score for f64 {
-    const ZERO: f64 = 0.0;
-    const ONE: f64 = 1.0;
-    #[inline(always)]
-    fn from_f64(x: f64) -> f64 {
-        x
-    }
 }
 
 /// Scores and targets of samples by classes, row-major.

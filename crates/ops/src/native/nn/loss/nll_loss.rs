@@ -1,21 +1,20 @@
 //! The negative log likelihood of target classes.
 
+use super::nll_samples::NllSamples;
 use super::reduction::{Reduction, reduction_of};
 use crate::native::reduce::sum_prod_any::as_dtype;
-use crate::native::shape::view::reshape;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{Element, Result, Scalar, ScalarType, ensure, fallible};
+use flambeau_core::{Result, Scalar, ScalarType, ensure, fallible};
 
-/// The input as samples by classes, with checked targets and weights.
+/// The checked targets of a matrix of samples by classes, and their weights.
 pub(super) struct ClassTargets {
-    /// Samples by classes.
-    input: Tensor,
     pub(super) targets: Vec<i64>,
     weights: Option<Vec<f64>>,
 }
 
-pub(super) fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
+/// Refuses scores that are not samples by classes, and targets that are not samples.
+fn check_dims(self_: &Tensor, target: &Tensor) -> Result<()> {
     ensure!(
         matches!(self_.dim(), 1 | 2) && target.dim() <= 1,
         Shape("nll_loss", "target"),
@@ -23,9 +22,23 @@ pub(super) fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) ->
         self_.signature(),
         target.signature()
     );
-    let samples = if self_.dim() == 2 { self_.sizes()[0] } else { 1 };
+    Ok(())
+}
+
+/// Checks scores with classes in dimension 1, or in the only one, and a target for each of the other dimensions.
+pub(super) fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
+    if self_.dim() <= 2 {
+        check_dims(self_, target)?;
+    }
+    let (classes, is_a_target_each) = match *self_.sizes() {
+        [batch, classes, ref rest @ ..] => (
+            classes,
+            target.sizes().split_first().is_some_and(|(own, others)| *own == batch && others == rest),
+        ),
+        ref sizes => (sizes[0], target.dim() == 0),
+    };
     ensure!(
-        self_.dim() == target.dim() + 1 && target.numel() == samples,
+        is_a_target_each,
         Shape,
         operator = "nll_loss",
         argument = "target",
@@ -41,7 +54,6 @@ pub(super) fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) ->
         "expected target dtype to be Long or Byte, but got {}",
         target.dtype()
     );
-    let classes = self_.sizes()[self_.dim() - 1];
     ensure!(
         weight.is_none_or(|w| w.sizes() == [classes]),
         Shape,
@@ -81,8 +93,7 @@ impl ClassTargets {
             );
         }
         let weights = weight.map(|w| as_dtype(w, ScalarType::F64)?.to_vec::<f64>()).transpose()?;
-        let input = reshape(self_, &[targets.len() as i64, classes])?;
-        Ok(ClassTargets { input, targets, weights })
+        Ok(ClassTargets { targets, weights })
     }
 
     /// The weight of each sample's target; 0 for ignored ones.
@@ -105,40 +116,19 @@ impl ClassTargets {
         total_weight: &Tensor,
         ignore_index: i64,
     ) -> Result<Vec<f64>> {
+        check_gradients(name, grad_output, reduction, self.targets.len() as i64)?;
         let grads = as_dtype(grad_output, ScalarType::F64)?.to_vec::<f64>()?;
-        ensure!(
-            grads.len() == if reduction == Reduction::None { self.targets.len() } else { 1 },
-            Shape(name, "grad_output"),
-            "expected one gradient for each loss but got {}",
-            grad_output.signature()
-        );
-        let total = match reduction {
-            Reduction::Mean => as_dtype(total_weight, ScalarType::F64)?.item::<f64>()?,
-            _ => 1.0,
-        };
+        let total = total_of(reduction, total_weight)?;
         let grad = |i: usize| grads.get(i).or(grads.first()).copied().unwrap_or(0.0);
         let weights = self.weights(ignore_index)?;
         // Ignored samples give 0 even if the total weight is 0.
         let amount = |(i, w): (usize, &f64)| if *w == 0.0 { 0.0 } else { grad(i) * w / total };
         fallible::collect(weights.iter().enumerate().map(amount))
     }
-
-    /// `-weight * input` at each target, in f64.
-    fn losses(&self, ignore_index: i64) -> Result<Vec<f64>> {
-        let weights = self.weights(ignore_index)?;
-        dispatch_all_types!(floats, self.input.dtype(), "nll_loss", T => {
-            let input = self.input.accessor::<T, 2>()?;
-            let loss = |(i, (t, w)): (usize, (&i64, &f64))| {
-                let at = if *t == ignore_index { None } else { input.get([i, *t as usize]) };
-                at.map_or(0.0, |x| -x.to_scalar().to_f64() * w)
-            };
-            fallible::collect(self.targets.iter().zip(&weights).enumerate().map(loss))
-        })
-    }
 }
 
 pub(super) fn specs(self_: &Tensor, target: &Tensor, reduction: Reduction) -> (TensorSpec, TensorSpec) {
-    let none = reduction == Reduction::None && self_.dim() == 2;
+    let none = reduction == Reduction::None && self_.dim() >= 2;
     let output = TensorSpec::like(self_, if none { target.sizes() } else { &[] });
     (output, TensorSpec::like(self_, &[]))
 }
@@ -166,10 +156,27 @@ pub fn nll_loss_forward(
     total_weight: &Tensor,
 ) -> Result<()> {
     let reduction = reduction_of(reduction)?;
-    let classes = ClassTargets::new(self_, target, weight, ignore_index)?;
-    let losses = classes.losses(ignore_index)?;
-    let total: f64 = classes.weights(ignore_index)?.iter().sum();
-    reduce(losses, total, reduction, output, total_weight)
+    check(self_, target, weight)?;
+    let samples = NllSamples::new(self_, target, weight, ignore_index)?;
+    if reduction == Reduction::None {
+        ops::fill__scalar(total_weight, Scalar::Int(0))?;
+        return fill_contiguous(
+            output,
+            |output| dispatch_all_types!(floats, self_.dtype(), "nll_loss", T => samples.write_losses::<T>(self_, output)),
+        );
+    }
+    let [sum, total] = dispatch_all_types!(floats, self_.dtype(), "nll_loss", T => samples.sums::<T>(self_))?;
+    write_reduced(sum, total, reduction, output, total_weight)
+}
+
+/// Calls `fill` with `output`, or if that is not contiguous with a tensor that is copied to it then.
+fn fill_contiguous(output: &Tensor, fill: impl FnOnce(&Tensor) -> Result<()>) -> Result<()> {
+    if output.is_contiguous() {
+        return fill(output);
+    }
+    let filled = TensorSpec::like(output, output.sizes()).allocate("nll_loss")?;
+    fill(&filled)?;
+    ops::copy_(output, &filled, false)
 }
 
 /// Writes the reduced losses and the sum of their weights, which is 0 without a reduction.
@@ -181,11 +188,20 @@ pub(super) fn reduce(
     total_weight: &Tensor,
 ) -> Result<()> {
     if reduction == Reduction::None {
-        let sizes = output.sizes().to_vec();
         ops::fill__scalar(total_weight, Scalar::Int(0))?;
-        return ops::copy_(output, &Tensor::from_vec(losses, &sizes)?, false);
+        return ops::copy_(output, &Tensor::from_vec(losses, output.sizes())?, false);
     }
-    let sum: f64 = losses.iter().sum();
+    write_reduced(losses.iter().sum(), total, reduction, output, total_weight)
+}
+
+/// Writes the mean or the sum of losses and the sum of their weights.
+fn write_reduced(
+    sum: f64,
+    total: f64,
+    reduction: Reduction,
+    output: &Tensor,
+    total_weight: &Tensor,
+) -> Result<()> {
     let loss = if reduction == Reduction::Mean { sum / total } else { sum };
     ops::copy_(total_weight, &Tensor::from_vec(vec![total], &[])?, false)?;
     ops::copy_(output, &Tensor::from_vec(vec![loss], &[])?, false)
@@ -218,28 +234,35 @@ pub fn nll_loss_backward(
     grad_input: &Tensor,
 ) -> Result<()> {
     let reduction = reduction_of(reduction)?;
-    let classes = ClassTargets::new(self_, target, weight, ignore_index)?;
-    let amounts = classes.amounts("nll_loss_backward", grad_output, reduction, total_weight, ignore_index)?;
-    ops::zero_(grad_input)?;
-    dispatch_all_types!(floats, grad_input.dtype(), "nll_loss_backward", T => {
-        if self_.dim() == 1 {
-            let mut to = grad_input.accessor_mut::<T, 1>()?;
-            if let (Some(t), Some(amount)) = (classes.targets.first(), amounts.first())
-                && *t != ignore_index
-                && let Some(element) = to.get_mut([*t as usize])
-            {
-                *element = T::from_scalar(Scalar::Float(-amount));
-            }
-            return Ok(());
-        }
-        let mut to = grad_input.accessor_mut::<T, 2>()?;
-        for (i, (t, amount)) in classes.targets.iter().zip(&amounts).enumerate() {
-            if *t != ignore_index && let Some(element) = to.get_mut([i, *t as usize]) {
-                *element = T::from_scalar(Scalar::Float(-amount));
-            }
-        }
-        Ok(())
+    check(self_, target, weight)?;
+    check_gradients("nll_loss_backward", grad_output, reduction, target.numel())?;
+    let total = total_of(reduction, total_weight)?;
+    let samples = NllSamples::new(self_, target, weight, ignore_index)?;
+    let grad = as_dtype(grad_output, grad_input.dtype())?;
+    fill_contiguous(grad_input, |to| {
+        dispatch_all_types!(floats, to.dtype(), "nll_loss_backward", T => {
+            samples.write_gradient::<T>(&grad, total, to)
+        })
     })
+}
+
+/// Refuses another number of gradients than one for each loss.
+fn check_gradients(name: &str, grad_output: &Tensor, reduction: Reduction, losses: i64) -> Result<()> {
+    ensure!(
+        grad_output.numel() == if reduction == Reduction::None { losses } else { 1 },
+        Shape(name, "grad_output"),
+        "expected one gradient for each loss but got {}",
+        grad_output.signature()
+    );
+    Ok(())
+}
+
+/// What the gradient of a loss is divided by.
+fn total_of(reduction: Reduction, total_weight: &Tensor) -> Result<f64> {
+    match reduction {
+        Reduction::Mean => as_dtype(total_weight, ScalarType::F64)?.item::<f64>(),
+        _ => Ok(1.0),
+    }
 }
 
 /// The negative log likelihood of classes.
@@ -250,6 +273,7 @@ pub fn nll_loss(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<Tensor> {
+    check_dims(self_, target)?;
     Ok(ops::nll_loss_forward(self_, target, weight, reduction, ignore_index)?.0)
 }
 
@@ -281,11 +305,5 @@ pub fn nll_loss_nd(
         [&sizes[..1], &sizes[2..]].concat(),
         target.sizes()
     );
-    let mut order: Vec<i64> = (0..rank as i64).collect();
-    order.remove(1);
-    order.push(1);
-    let rows = reshape(&ops::permute(self_, &order)?, &[target.numel(), sizes[1]])?;
-    let flat = reshape(target, &[target.numel()])?;
-    let loss = ops::nll_loss(&rows, &flat, weight, reduction, ignore_index)?;
-    if reduction_of(reduction)? == Reduction::None { ops::view(&loss, target.sizes()) } else { Ok(loss) }
+    Ok(ops::nll_loss_forward(self_, target, weight, reduction, ignore_index)?.0)
 }
