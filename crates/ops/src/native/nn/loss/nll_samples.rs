@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Samples whose losses are added up one after another: the sums of blocks do not depend on the number of threads.
 const BLOCK: usize = 4096;
 
+/// Sums of a block that do not wait for one another: with one of each the loop takes four times as long.
+const LANES: usize = 8;
+
 /// Elements of a gradient that are set to zero before those of targets are written, while they are in the cache.
 const CACHED: usize = 4096;
 
@@ -69,12 +72,12 @@ impl NllSamples {
             let mut blocks = scratch::filled([0.0; 2], count.div_ceil(BLOCK));
             fill_chunks(&mut blocks, 1, GRAIN / BLOCK, |range, part| {
                 for (sums, first) in part.iter_mut().zip(range.map(|block| block * BLOCK)) {
-                    let (mut loss_sum, mut weight_sum) = (0.0, 0.0);
-                    losses.for_each(first..count.min(first + BLOCK), |_, loss, weight| {
-                        loss_sum += loss;
-                        weight_sum += weight;
+                    let (mut loss_sums, mut weight_sums) = ([0.0; LANES], [0.0; LANES]);
+                    losses.for_each(first..count.min(first + BLOCK), |sample, loss, weight| {
+                        loss_sums[sample % LANES] += loss;
+                        weight_sums[sample % LANES] += weight;
                     });
-                    *sums = [loss_sum, weight_sum];
+                    *sums = [loss_sums.iter().sum::<f64>(), weight_sums.iter().sum::<f64>()];
                 }
             });
             Ok(blocks.iter().fold([0.0; 2], |total, sums| [total[0] + sums[0], total[1] + sums[1]]))
