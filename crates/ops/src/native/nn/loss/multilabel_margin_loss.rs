@@ -295,18 +295,16 @@ impl<T: PoolElement<Sum: Score>> Samples<'_, T> {
             return;
         }
         let count = self.collect_others(sample, marks, others);
-        let (others, counts) = (&others[..count], &mut counts[..count]);
-        counts.fill(T::ZERO);
+        counts[..count].fill(T::ZERO);
         for class in self.targets(sample) {
-            slopes[class] -= count_behind(others, scores[class].widen(), counts);
+            slopes[class] -= count_behind(&others[..count], scores[class].widen(), &mut counts[..count]);
         }
-        let mut counts = counts.iter();
+        let mut next = 0;
         for (slope, mark) in slopes.iter_mut().zip(marks) {
-            if mark.widen() == T::ZERO
-                && let Some(count) = counts.next()
-            {
-                *slope = (*count).into();
-            }
+            // Read for targets too, and then not used: there is no pattern in the marks that a branch could follow.
+            let (count, is_other) = (counts[next], mark.widen() == T::ZERO);
+            *slope = if is_other { count.into() } else { *slope };
+            next += usize::from(is_other);
         }
     }
 }
@@ -322,6 +320,12 @@ const BLOCK: usize = 32 * LANES;
 fn behind<F: Score>(other: F, right: F) -> F {
     let behind = other - right + F::ONE;
     if behind <= F::ZERO { F::ZERO } else { behind }
+}
+
+/// 1, or 0 where [`behind`] is 0.
+#[inline(always)]
+fn is_behind<F: Score>(other: F, right: F) -> F {
+    if other - right + F::ONE <= F::ZERO { F::ZERO } else { F::ONE }
 }
 
 /// The sum of [`behind`] over `others`.
@@ -354,19 +358,26 @@ fn sum_behind<F: Score>(others: &[F], right: F) -> f64 {
 /// The number of `others` for which [`behind`] is not 0, each of which is counted in `counts` too.
 fn count_behind<F: Score>(others: &[F], right: F, counts: &mut [F]) -> f64 {
     let mut sum = 0.0;
+    if others.len() < LANES {
+        for (other, count) in others.iter().zip(counts) {
+            let one = is_behind(*other, right);
+            *count = *count + one;
+            sum += one.into();
+        }
+        return sum;
+    }
     // Counts of a block are exact in every type.
     for (block, counts) in others.chunks(BLOCK).zip(counts.chunks_mut(BLOCK)) {
         let mut lanes = [F::ZERO; LANES];
         for (group, counts) in block.chunks(LANES).zip(counts.chunks_mut(LANES)) {
             for ((lane, other), count) in lanes.iter_mut().zip(group).zip(counts) {
-                let one = if *other - right + F::ONE <= F::ZERO { F::ZERO } else { F::ONE };
+                let one = is_behind(*other, right);
                 *lane = *lane + one;
                 *count = *count + one;
             }
         }
-        let used = block.len().min(LANES);
-        for lane in &lanes[..used] {
-            sum += (*lane).into();
+        for lane in lanes {
+            sum += lane.into();
         }
     }
     sum
