@@ -36,6 +36,7 @@ mod reflector;
 mod rotations;
 mod scaling;
 mod schur;
+mod strips;
 mod svd;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 
 use crate::field::Field;
 use crate::matrix::{Matrix, MatrixMut};
-use crate::triangular::Triangular;
+use crate::triangular::{LEAF as SMALL, Leaf, Triangular, solve_leaves};
 use flambeau_vectorized::with_processor_vectors;
 
 /// Columns up to which a panel is eliminated column by column.
@@ -151,6 +151,18 @@ pub fn solve_factored<T: Field>(
     mut b: MatrixMut<'_, T>,
 ) {
     let (lower, upper) = (unit_lower(factors), Triangular { matrix: factors, upper: true, unit: false });
+    if b.rows() <= SMALL {
+        assert!(factors.rows() == b.rows() && factors.columns() == b.rows(), "a system of other sizes");
+        return match system {
+            System::Plain => solve_leaves(b, &[lower, upper].map(|t| Leaf::new(&t)), [pivots, &[]]),
+            System::Adjoint => {
+                solve_leaves(b, &[upper, lower].map(|t| Leaf::new(&t.adjoint())), [&[], pivots]);
+            }
+            System::Transposed => {
+                solve_leaves(b, &[upper, lower].map(|t| Leaf::new(&t.transposed())), [&[], pivots]);
+            }
+        };
+    }
     if system == System::Plain {
         exchange_rows(&mut b, pivots);
         lower.solve(b.reborrow());

@@ -70,6 +70,11 @@ impl<'a, T: Field> Matrix<'a, T> {
         self.sizes[1]
     }
 
+    /// Whether the elements of each column are adjacent, and not conjugated.
+    pub(crate) fn is_column_major(&self) -> bool {
+        (self.strides[0] == 1 || self.sizes[0] <= 1) && !self.conjugated
+    }
+
     /// The transpose.
     pub fn transposed(self) -> Self {
         let ([m, n], [row, column]) = (self.sizes, self.strides);
@@ -83,7 +88,7 @@ impl<'a, T: Field> Matrix<'a, T> {
 
     /// The conjugate.
     pub fn conjugated(self) -> Self {
-        Self { conjugated: !self.conjugated, ..self }
+        Self { conjugated: T::IS_COMPLEX && !self.conjugated, ..self }
     }
 
     /// With the order of rows and of columns reversed, so that an upper triangle becomes a lower one.
@@ -111,12 +116,86 @@ impl<'a, T: Field> Matrix<'a, T> {
         unsafe { std::slice::from_raw_parts(self.first.offset(column as isize * self.strides[1]), rows) }
     }
 
+    /// Copies columns from `first` on to the lanes of rows: as many as there are, or as many as there are lanes.
+    #[inline(always)]
+    pub(crate) fn load_strip<const W: usize>(&self, first: usize, strip: &mut [[T; W]]) {
+        let [rows, columns] = self.sizes;
+        assert!(
+            first < columns && strip.len() == rows && !self.conjugated,
+            "rows of columns {first} of {columns}"
+        );
+        let (lanes, [row, column]) = (W.min(columns - first), self.strides);
+        let from = self.first.wrapping_offset(first as isize * column);
+        let is_dense = row == 1 && column == rows as isize;
+        // SAFETY: (inside), for `lanes` columns from `first` on, which are all elements from there on where columns are dense.
+        unsafe {
+            match rows {
+                2 if is_dense => load_dense::<T, 2, W>(from, lanes, strip),
+                3 if is_dense => load_dense::<T, 3, W>(from, lanes, strip),
+                4 if is_dense => load_dense::<T, 4, W>(from, lanes, strip),
+                // A constant length needs no call.
+                _ if column == 1 && lanes == W => {
+                    for (i, to) in strip.iter_mut().enumerate() {
+                        *to = from.offset(i as isize * row).cast::<[T; W]>().read();
+                    }
+                }
+                _ if column == 1 => {
+                    for (i, to) in strip.iter_mut().enumerate() {
+                        from.offset(i as isize * row).copy_to_nonoverlapping(to.as_mut_ptr(), lanes);
+                    }
+                }
+                _ => {
+                    for (i, to) in strip.iter_mut().enumerate() {
+                        let from = from.offset(i as isize * row);
+                        for (lane, to) in to[..lanes].iter_mut().enumerate() {
+                            *to = *from.offset(lane as isize * column);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// An element.
     pub fn at(&self, row: usize, column: usize) -> T {
         assert!(row < self.sizes[0] && column < self.sizes[1], "an element outside of a matrix");
         // SAFETY: (inside).
         let value = unsafe { *self.first.offset(offset(self.strides, row, column)) };
         if self.conjugated { value.conj() } else { value }
+    }
+}
+
+/// Copies `lanes` columns of `N` adjacent elements to the lanes of rows. The number is constant, so that vectors are shuffled.
+///
+/// # Safety
+/// - `lanes * N` elements are readable, `lanes` is at most `W`, and there are `N` rows.
+#[inline(always)]
+unsafe fn load_dense<T: Field, const N: usize, const W: usize>(
+    from: *const T,
+    lanes: usize,
+    strip: &mut [[T; W]],
+) {
+    let to = strip.as_mut_ptr().cast::<T>();
+    for lane in 0..lanes {
+        for i in 0..N {
+            // SAFETY: by this function's conditions.
+            unsafe { to.add(i * W + lane).write(from.add(lane * N + i).read()) }
+        }
+    }
+}
+
+/// The inverse of [`load_dense`].
+///
+/// # Safety
+/// - `lanes * N` elements are writable, `lanes` is at most `W`, and there are `N` rows.
+#[inline(always)]
+unsafe fn store_dense<T: Field, const N: usize, const W: usize>(to: *mut T, lanes: usize, strip: &[[T; W]]) {
+    let from = strip.as_ptr().cast::<T>();
+    for lane in 0..lanes {
+        for i in 0..N {
+            // SAFETY: by this function's conditions.
+            unsafe { to.add(lane * N + i).write(from.add(i * W + lane).read()) }
+        }
     }
 }
 
@@ -240,6 +319,42 @@ impl<'a, T: Field> MatrixMut<'a, T> {
         assert!(row < self.sizes[0] && column < self.sizes[1], "an element outside of a matrix");
         // SAFETY: (exclusive).
         unsafe { *self.first.offset(offset(self.strides, row, column)) = value }
+    }
+
+    /// Copies the lanes of rows back to columns: the inverse of [`Matrix::load_strip`].
+    #[inline(always)]
+    pub(crate) fn store_strip<const W: usize>(&mut self, first: usize, strip: &[[T; W]]) {
+        let [rows, columns] = self.sizes;
+        assert!(first < columns && strip.len() == rows, "rows of columns {first} of {columns}");
+        let (lanes, [row, column]) = (W.min(columns - first), self.strides);
+        let to = self.first.wrapping_offset(first as isize * column);
+        let is_dense = row == 1 && column == rows as isize;
+        // SAFETY: (exclusive), for `lanes` columns from `first` on, which are all elements from there on where columns are dense.
+        unsafe {
+            match rows {
+                2 if is_dense => store_dense::<T, 2, W>(to, lanes, strip),
+                3 if is_dense => store_dense::<T, 3, W>(to, lanes, strip),
+                4 if is_dense => store_dense::<T, 4, W>(to, lanes, strip),
+                _ if column == 1 && lanes == W => {
+                    for (i, from) in strip.iter().enumerate() {
+                        to.offset(i as isize * row).cast::<[T; W]>().write(*from);
+                    }
+                }
+                _ if column == 1 => {
+                    for (i, from) in strip.iter().enumerate() {
+                        from.as_ptr().copy_to_nonoverlapping(to.offset(i as isize * row), lanes);
+                    }
+                }
+                _ => {
+                    for (i, from) in strip.iter().enumerate() {
+                        let to = to.offset(i as isize * row);
+                        for (lane, from) in from[..lanes].iter().enumerate() {
+                            *to.offset(lane as isize * column) = *from;
+                        }
+                    }
+                }
+            }
+        }
     }
 
     /// A column. Its elements must be adjacent.

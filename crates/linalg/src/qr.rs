@@ -4,12 +4,20 @@ use crate::columns::{WIDTH, dots};
 use crate::field::Field;
 use crate::matrix::{Matrix, MatrixMut};
 use crate::reflector::{Block, add_multiple, dot, reflector};
+use crate::strips::{FEW as LANES, MOST_ROWS, OnStrips, overwrite_strips};
 use flambeau_vectorized::with_processor_vectors;
 
 /// Reflectors in a block.
 const BLOCK: usize = 32;
 /// Rows up to which a product of reflectors is computed without blocks.
 const UNBLOCKED: usize = 40;
+/// Columns and reflectors up to which the same is done for any number of rows: products of matrices, which threads share, would take
+/// several times as long as to read the columns.
+const FEW: usize = 4;
+/// The same for matrices of at most [`SHORT`] rows, whose products threads would not share.
+const SOME: usize = 8;
+/// Rows for which [`SOME`] columns are computed without blocks.
+const SHORT: usize = 4096;
 
 /// Overwrites `a` with R, on and above the diagonal, and the vectors of the reflectors below it: `Q = H1 H2 .. Hk`.
 pub fn qr<T: Field>(mut a: MatrixMut<'_, T>, tau: &mut [T]) {
@@ -73,7 +81,7 @@ pub fn householder_product<T: Field>(a: MatrixMut<'_, T>, tau: &[T]) {
     let (rows, columns, count) = (a.rows(), a.columns(), tau.len());
     assert!(count <= columns && columns <= rows, "{count} reflectors, {rows} x {columns}");
     let mut a = a;
-    if rows <= UNBLOCKED && a.is_column_major() {
+    if (rows <= UNBLOCKED || are_few(rows, columns)) && a.is_column_major() {
         return with_processor_vectors(
             #[inline(always)]
             || multiply_one_by_one(&mut a, tau),
@@ -92,6 +100,11 @@ pub fn householder_product<T: Field>(a: MatrixMut<'_, T>, tau: &[T]) {
         // The columns before are those of the identity, which the block leaves as they are.
         block.apply(false, &mut a.reborrow().block(at, at, [rows - at, columns - at]));
     }
+}
+
+/// Whether so many columns of `rows` elements, and as many reflectors, are too few for blocks.
+fn are_few(rows: usize, columns: usize) -> bool {
+    columns <= FEW || (columns <= SOME && rows <= SHORT)
 }
 
 /// [`householder_product`], a reflector at a time from the last to the first: the columns before are those of the identity.
@@ -135,14 +148,27 @@ pub fn multiply_by_q<T: Field>(
     vectors: Matrix<'_, T>,
     tau: &[T],
     [right, adjoint]: [bool; 2],
-    mut c: MatrixMut<'_, T>,
+    c: MatrixMut<'_, T>,
 ) {
-    let (rows, columns) = (c.rows(), c.columns());
+    let (rows, columns, mut c) = (c.rows(), c.columns(), c);
     assert!(vectors.rows() == if right { columns } else { rows }, "reflectors of another length");
+    let length = vectors.rows();
+    let forward = right != adjoint;
+    if tau.len() <= FEW && length <= MOST_ROWS {
+        let (vectors, c) = from_left(vectors, right, c);
+        let reflections = SmallReflections::new(&vectors, tau, [forward, adjoint]);
+        return overwrite_strips(c, 2 * length * tau.len(), &reflections);
+    }
+    if are_few(length, tau.len().max(if right { rows } else { columns })) {
+        let (vectors, mut c) = from_left(vectors, right, c.reborrow());
+        if c.is_column_major() && vectors.is_column_major() {
+            return apply_one_by_one(&vectors, tau, [forward, adjoint], &mut c);
+        }
+    }
     let blocks = tau.len().div_ceil(BLOCK);
     // `Q c` begins with the last reflector, `Q' c` and `c Q` with the first.
     for step in 0..blocks {
-        let number = if right == adjoint { blocks - 1 - step } else { step };
+        let number = if forward { step } else { blocks - 1 - step };
         let at = number * BLOCK;
         let tau = &tau[at..(at + BLOCK).min(tau.len())];
         let block = Block::new(&vectors.block(at, at, [vectors.rows() - at, tau.len()]), tau);
@@ -150,6 +176,92 @@ pub fn multiply_by_q<T: Field>(
             block.apply_right(adjoint, c.reborrow().block(0, at, [rows, columns - at]));
         } else {
             block.apply(adjoint, &mut c.reborrow().block(at, 0, [rows - at, columns]));
+        }
+    }
+}
+
+/// The transpose of `c Q` where `right`, as a product from the left: `Q^T c^T`, and `H^T = I - tau conj(v) v^T`.
+fn from_left<'v, 'c, T: Field>(
+    vectors: Matrix<'v, T>,
+    right: bool,
+    c: MatrixMut<'c, T>,
+) -> (Matrix<'v, T>, MatrixMut<'c, T>) {
+    if right { (vectors.conjugated(), c.transposed()) } else { (vectors, c) }
+}
+
+/// Applies reflectors to columns one at a time.
+fn apply_one_by_one<T: Field>(
+    vectors: &Matrix<'_, T>,
+    tau: &[T],
+    [forward, adjoint]: [bool; 2],
+    c: &mut MatrixMut<'_, T>,
+) {
+    let (rows, columns) = (c.rows(), c.columns());
+    with_processor_vectors(
+        #[inline(always)]
+        || {
+            for step in 0..tau.len() {
+                let j = if forward { step } else { tau.len() - 1 - step };
+                // The adjoint of the adjoint.
+                let tau = if adjoint { tau[j] } else { tau[j].conj() };
+                let mut part = c.reborrow().block(j, 0, [rows - j, columns]);
+                apply_adjoint_to_columns(&vectors.column(j)[j + 1..], tau, &mut part);
+            }
+        },
+    );
+}
+
+/// Reflectors of at most [`MOST_ROWS`] rows in the order in which they are applied.
+struct SmallReflections<T> {
+    /// The elements of each vector after the 1, which is that of row [`ones`](Self::ones).
+    tails: [[T; MOST_ROWS]; MOST_ROWS],
+    tau: [T; MOST_ROWS],
+    ones: [usize; MOST_ROWS],
+    count: usize,
+}
+
+impl<T: Field> SmallReflections<T> {
+    fn new(vectors: &Matrix<'_, T>, tau: &[T], [forward, adjoint]: [bool; 2]) -> Self {
+        let (rows, count) = (vectors.rows(), tau.len());
+        assert!(count <= rows, "{count} reflectors of {rows} rows");
+        let zeros = [T::ZERO; MOST_ROWS];
+        let mut made = Self { tails: [zeros; MOST_ROWS], tau: zeros, ones: [0; MOST_ROWS], count };
+        for step in 0..count {
+            let j = if forward { step } else { count - 1 - step };
+            made.ones[step] = j;
+            made.tau[step] = if adjoint { tau[j].conj() } else { tau[j] };
+            for (x, row) in made.tails[step].iter_mut().zip(j + 1..rows) {
+                *x = vectors.at(row, j);
+            }
+        }
+        made
+    }
+}
+
+impl<T: Field> OnStrips<T> for SmallReflections<T> {
+    #[inline(always)]
+    fn run<const W: usize>(&self, x: &mut [[T; W]]) {
+        for ((tail, tau), one) in self.tails.iter().zip(self.tau).zip(self.ones).take(self.count) {
+            let Some((first, rest)) = x[one..].split_first_mut() else { continue };
+            for (part, first) in first.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+                let mut sums = *first;
+                for (v, row) in tail.iter().zip(&*rest) {
+                    let (v, row) = (v.conj(), &row.as_chunks::<LANES>().0[part]);
+                    for lane in 0..LANES {
+                        sums[lane] = sums[lane] + v * row[lane];
+                    }
+                }
+                for lane in 0..LANES {
+                    sums[lane] = tau * sums[lane];
+                    first[lane] = first[lane] - sums[lane];
+                }
+                for (v, row) in tail.iter().zip(&mut *rest) {
+                    let row = &mut row.as_chunks_mut::<LANES>().0[part];
+                    for lane in 0..LANES {
+                        row[lane] = row[lane] - *v * sums[lane];
+                    }
+                }
+            }
         }
     }
 }

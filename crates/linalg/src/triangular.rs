@@ -2,12 +2,10 @@
 
 use crate::field::Field;
 use crate::matrix::{Matrix, MatrixMut};
-use flambeau_vectorized::with_processor_vectors;
+use crate::strips::{FEW, MOST_ROWS, OnStrips, overwrite_strips};
 
 /// Rows of a diagonal block that is solved without products of matrices.
-const LEAF: usize = 16;
-/// Columns of the right side that a leaf solves at once, as lanes of vectors.
-const LANES: usize = 8;
+pub(crate) const LEAF: usize = MOST_ROWS;
 
 /// A triangular matrix.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +35,9 @@ impl<T: Field> Triangular<'_, T> {
             self.matrix.rows() == b.rows() && self.matrix.columns() == b.rows(),
             "a system of other sizes"
         );
-        if self.upper {
+        if b.rows() <= LEAF {
+            solve_leaves(b, &[Leaf::new(self)], [&[]; 2]);
+        } else if self.upper {
             solve_lower(self.matrix.reversed(), self.unit, b.rows_reversed());
         } else {
             solve_lower(self.matrix, self.unit, b);
@@ -51,10 +51,10 @@ impl<T: Field> Triangular<'_, T> {
 }
 
 /// Forward substitution, by halves: the second half of the rows takes what the first contributes by one product.
-fn solve_lower<T: Field>(l: Matrix<'_, T>, unit: bool, mut b: MatrixMut<'_, T>) {
+fn solve_lower<T: Field>(l: Matrix<'_, T>, unit: bool, b: MatrixMut<'_, T>) {
     let n = l.rows();
     if n <= LEAF {
-        return solve_leaf(&l, unit, &mut b);
+        return solve_leaf(&l, unit, b);
     }
     let half = (n / 2).next_multiple_of(LEAF).min(n - 1);
     let (mut above, mut below) = b.split_rows(half);
@@ -63,40 +63,92 @@ fn solve_lower<T: Field>(l: Matrix<'_, T>, unit: bool, mut b: MatrixMut<'_, T>) 
     solve_lower(l.block(half, half, [n - half, n - half]), unit, below);
 }
 
-fn solve_leaf<T: Field>(l: &Matrix<'_, T>, unit: bool, b: &mut MatrixMut<'_, T>) {
-    let n = l.rows();
-    let mut rows = [[T::ZERO; LEAF]; LEAF];
-    for (i, row) in rows.iter_mut().enumerate().take(n) {
-        for (k, value) in row.iter_mut().enumerate().take(i + usize::from(!unit)) {
-            *value = l.at(i, k);
+fn solve_leaf<T: Field>(l: &Matrix<'_, T>, unit: bool, b: MatrixMut<'_, T>) {
+    let leaf = Leaf::new(&Triangular { matrix: *l, upper: false, unit });
+    solve_leaves(b, &[leaf], [&[]; 2]);
+}
+
+/// Overwrites a matrix of at most [`LEAF`] rows with the solution for one triangle after another. Rows are exchanged with those of the
+/// first pivots before, and with those of the last ones, in reverse order, after it.
+pub(crate) fn solve_leaves<T: Field>(
+    b: MatrixMut<'_, T>,
+    triangles: &[Leaf<T>],
+    [before, after]: [&[i32]; 2],
+) {
+    let work = b.rows() * b.rows() * triangles.len();
+    overwrite_strips(b, work, &Substitutions { triangles, before, after });
+}
+
+/// A triangle of at most [`LEAF`] rows, with its rows in the order in which they are solved.
+pub(crate) struct Leaf<T> {
+    rows: [[T; LEAF]; LEAF],
+    upper: bool,
+    unit: bool,
+}
+
+impl<T: Field> Leaf<T> {
+    pub(crate) fn new(of: &Triangular<'_, T>) -> Self {
+        let (n, Triangular { matrix, upper, unit }) = (of.matrix.rows(), *of);
+        let matrix = if upper { matrix.reversed() } else { matrix };
+        let mut rows = [[T::ZERO; LEAF]; LEAF];
+        for (i, row) in rows.iter_mut().enumerate().take(n) {
+            for (k, value) in row.iter_mut().enumerate().take(i + usize::from(!unit)) {
+                *value = matrix.at(i, k);
+            }
         }
+        Self { rows, upper, unit }
     }
-    for first in (0..b.columns()).step_by(LANES) {
-        let lanes = LANES.min(b.columns() - first);
-        let mut x = [[T::ZERO; LANES]; LEAF];
-        for (i, row) in x.iter_mut().enumerate().take(n) {
-            (0..lanes).for_each(|lane| row[lane] = b.at(i, first + lane));
-        }
-        with_processor_vectors(
-            #[inline(always)]
-            || substitute(&rows, n, unit, &mut x),
-        );
-        for (i, row) in x.iter().enumerate().take(n) {
-            (0..lanes).for_each(|lane| b.set(i, first + lane, row[lane]));
+
+    #[inline(always)]
+    fn solve<const W: usize>(&self, x: &mut [[T; W]]) {
+        let n = x.len();
+        for (i, factors) in self.rows.iter().enumerate().take(n) {
+            let (own, solved) = if self.upper {
+                let (rest, solved) = x.split_at_mut(n - i);
+                (&mut rest[n - 1 - i], &*solved)
+            } else {
+                let (solved, rest) = x.split_at_mut(i);
+                (&mut rest[0], &*solved)
+            };
+            // A few lanes at a time, which stay in registers.
+            for (part, own) in own.as_chunks_mut::<FEW>().0.iter_mut().enumerate() {
+                let mut sums = *own;
+                for (k, factor) in factors[..i].iter().enumerate() {
+                    let row = &solved[if self.upper { i - 1 - k } else { k }];
+                    let row = &row.as_chunks::<FEW>().0[part];
+                    for lane in 0..FEW {
+                        sums[lane] = sums[lane] - *factor * row[lane];
+                    }
+                }
+                if !self.unit {
+                    for lane in 0..FEW {
+                        sums[lane] = sums[lane] / factors[i];
+                    }
+                }
+                *own = sums;
+            }
         }
     }
 }
 
-#[inline(always)]
-fn substitute<T: Field>(rows: &[[T; LEAF]; LEAF], n: usize, unit: bool, x: &mut [[T; LANES]; LEAF]) {
-    for (i, row) in rows.iter().enumerate().take(n) {
-        let (known, rest) = x.split_at_mut(i);
-        let own = &mut rest[0];
-        for (solved, factor) in known.iter().zip(row) {
-            own.iter_mut().zip(solved).for_each(|(own, solved)| *own = *own - *factor * *solved);
+/// What [`solve_leaves`] does with each column.
+struct Substitutions<'a, T> {
+    triangles: &'a [Leaf<T>],
+    before: &'a [i32],
+    after: &'a [i32],
+}
+
+impl<T: Field> OnStrips<T> for Substitutions<'_, T> {
+    #[inline(always)]
+    fn run<const W: usize>(&self, x: &mut [[T; W]]) {
+        for (row, pivot) in self.before.iter().enumerate() {
+            x.swap(row, *pivot as usize - 1);
         }
-        if !unit {
-            own.iter_mut().for_each(|own| *own = *own / row[i]);
+        for triangle in self.triangles {
+            triangle.solve(x);
+        }
+        for (row, pivot) in self.after.iter().enumerate().rev() {
+            x.swap(row, *pivot as usize - 1);
         }
     }
 }

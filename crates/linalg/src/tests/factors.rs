@@ -171,6 +171,88 @@ fn check_qr<T: From32>(m: usize, n: usize) {
     }
 }
 
+/// What `f` makes of all columns of a matrix, row-major too, has the bits of what it makes of each alone.
+fn check_columns_alone<T: From32>(b: &Dense<T>, what: &str, f: impl Fn(MatrixMut<'_, T>)) {
+    let (mut all, mut rows) = (b.clone(), b.transposed());
+    f(all.view_mut());
+    f(rows.view_mut().transposed());
+    assert_eq!(rows.transposed().data, all.data, "{what} of adjacent rows");
+    for j in (0..b.columns).step_by(7).chain([b.columns - 1]) {
+        let mut one = Dense::from_fn(b.rows, 1, |i, _| b.at(i, j).wide());
+        f(one.view_mut());
+        assert_eq!(one.data, all.data[j * b.rows..(j + 1) * b.rows], "{what}: column {j}");
+    }
+}
+
+fn check_few_rows<T: From32>(n: usize, columns: usize) {
+    let a = definite::<T>(n);
+    let b = Dense::<T>::random(n, columns, 3);
+    for (upper, unit) in [(false, false), (true, false), (false, true), (true, true)] {
+        let triangle = Triangular { matrix: a.view(), upper, unit };
+        check_columns_alone(&b, &format!("{upper} {unit} {n} x {columns}"), |b| triangle.solve(b));
+    }
+    let (mut factors, mut pivots) = (Dense::<T>::random(n, n, 8), vec![0; n]);
+    lu(factors.view_mut(), &mut pivots, true);
+    for system in [System::Plain, System::Adjoint, System::Transposed] {
+        let solve = |b: MatrixMut<'_, T>| solve_factored(factors.view(), &pivots, system, b);
+        check_columns_alone(&b, &format!("{system:?} {n} x {columns}"), solve);
+    }
+    let count = n.min(4);
+    let (mut vectors, mut tau) = (Dense::<T>::random(n, count, 9), vec![T::ZERO; count]);
+    qr(vectors.view_mut(), &mut tau);
+    for adjoint in [false, true] {
+        check_columns_alone(&b, &format!("Q {n} x {columns}"), |b| {
+            multiply_by_q(vectors.view(), &tau, [false, adjoint], b);
+        });
+        // `(c Q)' = Q' c'`
+        let (mut left, mut right) = (b.clone(), b.transposed());
+        multiply_by_q(vectors.view(), &tau, [false, adjoint], left.view_mut());
+        multiply_by_q(vectors.view(), &tau, [true, !adjoint], right.view_mut());
+        assert_eq!(left.data, right.transposed().data, "Q from both sides {n} x {columns}");
+    }
+}
+
+#[test]
+fn columns_of_few_rows_have_the_bits_of_one() {
+    for n in [1, 2, 3, 4, 5, 8, 16] {
+        for columns in [1, 7, 8, 9, 31, 32, 33, 100] {
+            check_few_rows::<f32>(n, columns);
+            check_few_rows::<f64>(n, columns);
+        }
+    }
+    // So many that threads share them.
+    check_few_rows::<f64>(3, 40_000);
+    check_few_rows::<f32>(16, 1_100);
+}
+
+/// Q of few reflectors of many rows, which are applied without blocks.
+fn check_tall_reflectors<T: From32>(rows: usize, count: usize, other: usize) {
+    let (mut vectors, mut tau) = (Dense::<T>::random(rows, count, 4), vec![T::ZERO; count]);
+    qr(vectors.view_mut(), &mut tau);
+    let b = Dense::<T>::random(rows, other, 5);
+    for adjoint in [false, true] {
+        let (mut left, mut right) = (b.clone(), b.transposed());
+        multiply_by_q(vectors.view(), &tau, [false, adjoint], left.view_mut());
+        multiply_by_q(vectors.view(), &tau, [true, !adjoint], right.view_mut());
+        assert_close(&left, &right.transposed(), "Q from both sides");
+        // Beside enough columns that blocks are used.
+        let mut wide =
+            Dense::from_fn(rows, other + 9, |i, j| if j < other { b.at(i, j).wide() } else { 1.0 });
+        multiply_by_q(vectors.view(), &tau, [false, adjoint], wide.view_mut());
+        assert_close(&Dense::from_fn(rows, other, |i, j| wide.at(i, j).wide()), &left, "few columns");
+        multiply_by_q(vectors.view(), &tau, [false, !adjoint], left.view_mut());
+        assert_close(&b, &left, "Q' Q");
+    }
+}
+
+#[test]
+fn tall_reflectors_agree_with_blocks() {
+    for (rows, count, other) in [(17, 1, 1), (40, 3, 2), (1000, 4, 4), (300, 8, 5), (5000, 2, 3)] {
+        check_tall_reflectors::<f64>(rows, count, other);
+        check_tall_reflectors::<f32>(rows, count, other);
+    }
+}
+
 #[test]
 fn qr_has_small_residuals_and_its_products_agree() {
     for n in sizes() {
