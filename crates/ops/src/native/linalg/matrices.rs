@@ -2,9 +2,11 @@
 //! and the errors that `info` stands for.
 
 use crate::batched::physical::innermost;
-use crate::native::guarded_slices::with_slices;
+use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::strided_iter::StridedIter;
 use crate::parallel::parallel_for;
 use crate::structured::TensorSpec;
+use crate::vectorized::with_processor_vectors;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, error, shape};
 use std::sync::{Mutex, PoisonError};
@@ -97,10 +99,14 @@ pub(super) fn columns_as(name: &str, tensor: &Tensor, dtype: ScalarType) -> Resu
 /// A copy of column-major matrices.
 pub(super) fn columns_of(name: &str, tensor: &Tensor) -> Result<Tensor> {
     let &[.., rows, columns] = tensor.sizes() else { return columns_as(name, tensor, tensor.dtype()) };
-    let is_small = rows.max(columns) <= SMALL && rows.min(columns) > 1 && tensor.numel() > 0;
+    let is_small = rows.max(columns) <= SMALL && rows.min(columns) > 1 && tensor.is_contiguous();
+    let has_few_rows = (2..FEW).contains(&rows) && columns >= FEW && tensor.strides().last() == Some(&1);
     let has_kernel = matches!(tensor.dtype().to_real(), ScalarType::F32 | ScalarType::F64);
-    if !(is_small && has_kernel && tensor.device().is_cpu() && tensor.is_contiguous()) {
+    if !((is_small || has_few_rows) && has_kernel && tensor.device().is_cpu() && tensor.numel() > 0) {
         return columns_as(name, tensor, tensor.dtype());
+    }
+    if has_few_rows && !is_small {
+        return few_rows_interleaved(name, tensor);
     }
     let made = new_columns(name, tensor, tensor.sizes(), tensor.dtype())?;
     let sizes = [rows as usize, columns as usize];
@@ -115,6 +121,76 @@ pub(super) fn columns_of(name: &str, tensor: &Tensor) -> Result<Tensor> {
 
 /// Rows and columns of matrices that are too small for a general copy, which starts anew for each row.
 const SMALL: i64 = 32;
+
+/// Rows from which on a general copy moves blocks; of fewer it copies each column on its own.
+const FEW: i64 = 8;
+
+/// A copy of column-major matrices of few rows, whose elements are adjacent.
+fn few_rows_interleaved(name: &str, tensor: &Tensor) -> Result<Tensor> {
+    let made = new_columns(name, tensor, tensor.sizes(), tensor.dtype())?;
+    let (&[.., rows, columns], &[ref strides @ .., row_stride, _]) = (tensor.sizes(), tensor.strides())
+    else {
+        return Ok(made);
+    };
+    let mut matrices = scratch::with_capacity((made.numel() / (rows * columns).max(1)) as usize);
+    StridedIter::new(batch_sizes(tensor), [strides]).for_each(|[first]| matrices.push(first as usize));
+    let [rows, columns, pitch] = [rows, columns, row_stride].map(|size| size as usize);
+    dispatch_all_types!(wide_floats_and_complex, tensor.dtype(), name, T => {
+        with_slices(name, &[tensor], &[&made], |s| {
+            let (from, matrices) = (s.read::<T>(0)?, &matrices);
+            fill(s.write::<T>(0)?, rows, |range, to| {
+                let (mut at, mut rest) = (range.start / rows, to);
+                while !rest.is_empty() {
+                    let (matrix, column) = (at / columns, at % columns);
+                    let count = (columns - column).min(rest.len() / rows);
+                    let (part, after) = rest.split_at_mut(count * rows);
+                    interleave(&from[matrices[matrix] + column..], pitch, rows, part);
+                    (at, rest) = (at + count, after);
+                }
+            });
+            Ok(())
+        })
+    })?;
+    Ok(made)
+}
+
+/// Writes the first elements of all rows, which begin every `pitch` elements, then the second ones, and so on.
+fn interleave<T: Copy>(from: &[T], pitch: usize, rows: usize, to: &mut [T]) {
+    with_processor_vectors(
+        #[inline(always)]
+        || match rows {
+            2 => interleave_rows::<T, 2>(from, pitch, to),
+            3 => interleave_rows::<T, 3>(from, pitch, to),
+            4 => interleave_rows::<T, 4>(from, pitch, to),
+            _ => {
+                const COLUMNS: usize = 64;
+                for (number, to) in to.chunks_mut(COLUMNS * rows).enumerate() {
+                    for row in 0..rows {
+                        let from = &from[row * pitch + number * COLUMNS..];
+                        for (column, x) in to.chunks_exact_mut(rows).zip(from) {
+                            column[row] = *x;
+                        }
+                    }
+                }
+            }
+        },
+    );
+}
+
+/// [`interleave`] of a constant number of rows, which the compiler makes shuffles of vectors.
+#[inline(always)]
+fn interleave_rows<T: Copy, const ROWS: usize>(from: &[T], pitch: usize, to: &mut [T]) {
+    let columns = to.as_chunks_mut::<ROWS>().0;
+    let mut rows = [from; ROWS];
+    for (row, elements) in rows.iter_mut().enumerate() {
+        *elements = &from[row * pitch..][..columns.len()];
+    }
+    for (at, column) in columns.iter_mut().enumerate() {
+        for row in 0..ROWS {
+            column[row] = rows[row][at];
+        }
+    }
+}
 
 /// Copies row-major matrices to column-major ones.
 fn transpose_each<T: Copy + Send + Sync>(from: &[T], to: &mut [T], [rows, columns]: [usize; 2]) {
