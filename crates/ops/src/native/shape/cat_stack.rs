@@ -114,20 +114,51 @@ fn copy_small(tensors: &[Tensor], rows: i64, out: &Tensor) -> Result<bool> {
     let inputs: SmallVec<[&Tensor; 16]> = tensors.iter().filter(|t| t.numel() > 0).collect();
     with_guards("cat", &inputs, &[out], |guarded| {
         let mut to: *mut u8 = guarded.ptr(out.strided_view());
-        for row in 0..rows as usize {
-            for input in &inputs {
-                let bytes = input.numel() as usize * size / rows as usize;
-                let from = guarded.ptr(input.strided_view()).wrapping_add(row * bytes);
-                // SAFETY: the guards are held; the parts have as many elements as `out` together, which shares no memory with them.
-                unsafe {
-                    to.copy_from_nonoverlapping(from, bytes);
-                    to = to.add(bytes);
-                }
-            }
+        let rows = rows as usize;
+        let pitch = out.numel() as usize * size / rows;
+        for input in &inputs {
+            let from = guarded.ptr(input.strided_view()).cast_const();
+            let bytes = input.numel() as usize * size / rows;
+            // SAFETY: the guards are held; the parts have as many elements as `out` together, which shares no memory with them.
+            unsafe { copy_parts(from, to, [rows, bytes, pitch]) }
+            to = to.wrapping_add(bytes);
         }
         Ok(())
     })?;
     Ok(true)
+}
+
+/// Copies parts of `bytes` that follow each other to places that begin every `pitch` bytes.
+///
+/// # Safety
+/// - The parts are readable, and their places writable; they do not overlap.
+unsafe fn copy_parts(from: *const u8, to: *mut u8, [rows, bytes, pitch]: [usize; 3]) {
+    /// # Safety
+    /// As the enclosing function, for parts of `BYTES`: a constant needs no call for each.
+    unsafe fn constant<const BYTES: usize>(from: *const u8, to: *mut u8, rows: usize, pitch: usize) {
+        for row in 0..rows {
+            // SAFETY: this function's condition.
+            unsafe { to.add(row * pitch).copy_from_nonoverlapping(from.add(row * BYTES), BYTES) }
+        }
+    }
+    // SAFETY: this function's condition.
+    unsafe {
+        match bytes {
+            1 => constant::<1>(from, to, rows, pitch),
+            2 => constant::<2>(from, to, rows, pitch),
+            4 => constant::<4>(from, to, rows, pitch),
+            8 => constant::<8>(from, to, rows, pitch),
+            12 => constant::<12>(from, to, rows, pitch),
+            16 => constant::<16>(from, to, rows, pitch),
+            24 => constant::<24>(from, to, rows, pitch),
+            32 => constant::<32>(from, to, rows, pitch),
+            _ => {
+                for row in 0..rows {
+                    to.add(row * pitch).copy_from_nonoverlapping(from.add(row * bytes), bytes);
+                }
+            }
+        }
+    }
 }
 
 /// Another name of [`cat`].
