@@ -121,8 +121,8 @@ impl<T: Field> Leaf<T> {
                     }
                 }
                 if !self.unit {
-                    for lane in 0..FEW {
-                        sums[lane] = sums[lane] / factors[i];
+                    for sum in &mut sums {
+                        *sum = *sum / factors[i];
                     }
                 }
                 *own = sums;

@@ -253,3 +253,26 @@ fn bits_do_not_depend_on_threads() {
         (x, y, z, tau, eigen(&a.hermitian_part()).unwrap(), singular(&a).unwrap())
     });
 }
+
+#[test]
+fn few_reflectors_of_few_or_many_rows_multiply_from_both_sides() {
+    for (rows, count, other) in [(1, 1, 3), (2, 2, 40), (3, 2, 9), (16, 4, 33), (17, 1, 2), (60, 3, 4)] {
+        let (mut vectors, mut tau) = (Numbers::drawn(rows, count, 3), vec![C::ZERO; count]);
+        qr(vectors.view_mut(), &mut tau);
+        let mut q = Numbers::of(rows, rows, |i, j| if j < count { vectors.at(i, j) } else { C::ZERO });
+        householder_product(q.view_mut(), &tau);
+        for adjoint in [false, true] {
+            let q = if adjoint { q.adjoint() } else { q.clone() };
+            let (left, right) = (Numbers::drawn(rows, other, 5), Numbers::drawn(other, rows, 6));
+            let (mut x, mut y) = (left.clone(), right.clone());
+            // Row-major, as operators pass what is multiplied from the right.
+            let mut z = Numbers::of(rows, other, |i, j| right.at(j, i));
+            multiply_by_q(vectors.view(), &tau, [false, adjoint], x.view_mut());
+            multiply_by_q(vectors.view(), &tau, [true, adjoint], y.view_mut());
+            multiply_by_q(vectors.view(), &tau, [true, adjoint], z.view_mut().transposed());
+            q.product(&left).assert_close(&x, "Q c");
+            right.product(&q).assert_close(&y, "c Q");
+            y.assert_close(&Numbers::of(other, rows, |i, j| z.at(j, i)), "c Q of adjacent rows");
+        }
+    }
+}
