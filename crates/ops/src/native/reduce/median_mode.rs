@@ -1,55 +1,97 @@
 //! `median`, `nanmedian`, `mode` and `kthvalue`.
 //!
-//! A kernel gets the sort keys of a row, and returns indices, at which the values are gathered. So it is compiled once for all types.
+//! A kernel finds the index of an element in each row. Equal elements are told apart by their indices, so results do not depend on how
+//! it is found.
 
-use crate::native::element_bits::{ElementBits, Numeric, Sortable};
+mod rank;
+
+use crate::native::element_bits::{ElementBits, Numeric, RawBits, Sortable};
 use crate::native::factory::copy;
 use crate::native::guarded_slices::{fill, with_slices};
-use crate::native::index::gather_scatter;
 use crate::native::shape::view;
 use crate::structured::TensorSpec;
-use crate::{Tensor, dispatch_all_types, scratch};
+use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, ensure, shape};
+use rank::{Keyed, MAX_SHORT_LEN, ShortKeys, collect_items, index_of_rank, short_keys};
 
-/// Takes the sort keys of a row, and that of NaN if the type has it, and writes indices of the row.
-pub(super) type FindIndices<'a> = &'a (dyn Fn(&[u64], Option<u64>, &mut [i64]) + Sync);
+/// Which element of a row is selected.
+#[derive(Clone, Copy)]
+enum Selected {
+    /// That of a rank.
+    Rank(usize),
+    /// The first NaN, or else the lower median.
+    Median,
+    /// The lower median of the elements that are not NaN; the first NaN if all are.
+    MedianOfNumbers,
+    /// The most frequent one, the smallest if there are several; of equal ones the last.
+    Mode,
+}
 
-/// For each row along `dim` the `k` indices that `find` writes, along `dim`.
-pub(super) fn find_indices(
-    name: &str,
-    self_: &Tensor,
-    dim: i64,
-    k: i64,
-    find: FindIndices<'_>,
-) -> Result<Tensor> {
-    let last = view::transpose(self_, dim, -1)?;
-    let n = last.sizes().last().copied().unwrap_or(1) as usize;
-    let mut sizes = DimVec::from_slice(last.sizes());
-    if let Some(size) = sizes.last_mut() {
-        *size = k;
+impl Selected {
+    /// The index of the element in a row, which is not empty. `items` is scratch memory.
+    #[inline(always)]
+    fn find<N: Sortable>(self, row: &[N], nan: Option<u64>, items: &mut Vec<Keyed>) -> usize {
+        let is_nan = |value: &N| N::HAS_NAN && Some(value.sort_key()) == nan;
+        match self {
+            Selected::Rank(k) => index_of_rank(row, k, items),
+            Selected::Median if let Some(index) = row.iter().position(is_nan) => index,
+            Selected::Median => index_of_rank(row, (row.len() - 1) / 2, items),
+            Selected::MedianOfNumbers => {
+                let count = row.len() - row.iter().filter(|value| is_nan(value)).count();
+                index_of_rank(row, count.saturating_sub(1) / 2, items)
+            }
+            Selected::Mode if row.len() <= MAX_SHORT_LEN => {
+                mode_of_short_row(&short_keys(row), row.len(), nan)
+            }
+            Selected::Mode => {
+                collect_items(row, items);
+                mode_of_items(items, nan)
+            }
+        }
     }
-    let made = TensorSpec::like(self_, &sizes).with_dtype(ScalarType::I64).allocate(name)?;
-    if made.numel() > 0 {
-        let rows = copy::clone(&last, Some(MemoryFormat::Contiguous))?;
-        dispatch_all_types!(ordered, self_.dtype(), name, T => {
-            type N = <T as ElementBits>::Number;
-            with_slices(name, &[&rows], &[&made], |s| {
-                let (values, out) = (s.read::<N>(0)?, s.write::<i64>(0)?);
-                let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).sort_key());
-                let k = k as usize;
-                fill(out, k, |range, part| {
-                    let mut keys = scratch::with_capacity(n);
-                    for (row, found) in (range.start / k..).zip(part.chunks_mut(k)) {
-                        keys.clear();
-                        keys.extend(values[row * n..(row + 1) * n].iter().map(|v| v.sort_key()));
-                        find(&keys, nan, found);
-                    }
-                });
-                Ok(())
-            })
-        })?;
-    }
-    view::transpose(&made, dim, -1)
+}
+
+/// The index of the selected element of each row of `n` elements of a dense tensor.
+fn find_in_rows(name: &str, rows: &Tensor, n: usize, selected: Selected, found: &Tensor) -> Result<()> {
+    dispatch_all_types!(ordered, rows.dtype(), name, T => {
+        type N = <T as ElementBits>::Number;
+        with_slices(name, &[rows], &[found], |s| {
+            let (values, out) = (s.read::<N>(0)?, s.write::<i64>(0)?);
+            let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).sort_key());
+            fill(out, 1, |range, part| {
+                let mut items = Vec::new();
+                for (row, index) in range.zip(part) {
+                    *index = selected.find(&values[row * n..(row + 1) * n], nan, &mut items) as i64;
+                }
+            });
+            Ok(())
+        })
+    })
+}
+
+/// The elements of each row of `n` elements of a dense tensor at the index `found`.
+fn take_from_rows(name: &str, rows: &Tensor, n: usize, found: &Tensor, taken: &Tensor) -> Result<()> {
+    dispatch_all_types!(ordered, rows.dtype(), name, T => {
+        type N = <T as ElementBits>::Number;
+        with_slices(name, &[rows, found], &[taken], |s| {
+            let (values, found, out) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
+            fill(out, 1, |range, part| {
+                for (row, to) in range.zip(part) {
+                    *to = values[row * n + found[row] as usize].normalized();
+                }
+            });
+            Ok(())
+        })
+    })
+}
+
+/// The tensor with dimension `dim` moved to the end, dense.
+fn rows_along(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let d = shape::wrap_dim(dim, self_.dim())?;
+    let others = (0..self_.dim() as i64).filter(|other| *other != d as i64);
+    let order: DimVec = others.chain((self_.dim() > 0).then_some(d as i64)).collect();
+    let rows = view::permute(self_, &order)?;
+    if rows.is_contiguous() { Ok(rows) } else { copy::clone(&rows, Some(MemoryFormat::Contiguous)) }
 }
 
 /// The size of a dimension; 1 for a tensor without dimensions.
@@ -79,33 +121,20 @@ fn reduced(
     self_: &Tensor,
     dim: i64,
     (values, indices): (&Tensor, &Tensor),
-    find: &(dyn Fn(&[u64], Option<u64>) -> usize + Sync),
+    selected: Selected,
 ) -> Result<()> {
     if values.numel() == 0 {
         return Ok(());
     }
-    let found = find_indices(name, self_, dim, 1, &|row, nan, out| out[0] = find(row, nan) as i64)?;
-    store_selected(self_, dim, &found, (values, indices))
-}
-
-/// Writes the indices `found`, and the elements of `self_` there.
-pub(super) fn store_selected(
-    self_: &Tensor,
-    dim: i64,
-    found: &Tensor,
-    (values, indices): (&Tensor, &Tensor),
-) -> Result<()> {
-    let chosen = TensorSpec::like(self_, found.sizes()).allocate("gather")?;
-    gather_scatter::gather(self_, dim, found, false, &chosen)?;
-    copy::copy_(values, &view::view(&chosen, values.sizes())?, false)?;
-    let dense = copy::clone(found, Some(MemoryFormat::Contiguous))?;
-    copy::copy_(indices, &view::view(&dense, indices.sizes())?, false)
-}
-
-/// The index of the element of rank `k`; equal elements are ranked by index.
-fn index_of_rank(row: &[u64], k: usize) -> usize {
-    let mut items: Vec<(u64, usize)> = scratch::collect(row.iter().copied().zip(0..));
-    items.select_nth_unstable(k).1.1
+    let n = length(name, self_, dim)? as usize;
+    let rows = rows_along(self_, dim)?;
+    // The results may share memory with `self_`.
+    let taken = TensorSpec::like(self_, &[values.numel()]).allocate(name)?;
+    let found = TensorSpec::like(self_, &[values.numel()]).with_dtype(ScalarType::I64).allocate(name)?;
+    find_in_rows(name, &rows, n, selected, &found)?;
+    take_from_rows(name, &rows, n, &found, &taken)?;
+    copy::copy_(values, &view::view(&taken, values.sizes())?, false)?;
+    copy::copy_(indices, &view::view(&found, indices.sizes())?, false)
 }
 
 /// Shapes and types of [`kthvalue`].
@@ -122,23 +151,11 @@ pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
 
 /// The `k`-th smallest element along a dimension, and its index.
 pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, _: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-    reduced("kthvalue", self_, dim, (values, indices), &|row, _| index_of_rank(row, k as usize - 1))
-}
-
-/// The index of the lower median, or of the first NaN.
-fn median_index(row: &[u64], nan: Option<u64>) -> usize {
-    let first_nan = nan.and_then(|nan| row.iter().position(|key| *key == nan));
-    first_nan.unwrap_or_else(|| index_of_rank(row, (row.len() - 1) / 2))
-}
-
-/// The index of the lower median of the elements that are not NaN; of the first NaN if all are.
-fn nanmedian_index(row: &[u64], nan: Option<u64>) -> usize {
-    let count = row.iter().filter(|key| Some(**key) != nan).count();
-    index_of_rank(row, count.saturating_sub(1) / 2)
+    reduced("kthvalue", self_, dim, (values, indices), Selected::Rank(k as usize - 1))
 }
 
 macro_rules! reductions {
-    ($($(#[$doc:meta])* $name:literal: $kernel:ident $meta:ident = $find:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:literal: $kernel:ident $meta:ident = $selected:expr;)*) => {$(
         #[doc = concat!("Shapes and types of [`", stringify!($kernel), "`].")]
         pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(TensorSpec, TensorSpec)> {
             reduced_meta($name, self_, dim, keepdim)
@@ -146,23 +163,22 @@ macro_rules! reductions {
 
         $(#[$doc])*
         pub fn $kernel(self_: &Tensor, dim: i64, _: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-            reduced($name, self_, dim, (values, indices), &$find)
+            reduced($name, self_, dim, (values, indices), $selected)
         }
     )*};
 }
 
 reductions! {
     /// The lower median along a dimension, and its index; NaN if there is one.
-    "median": median_dim median_dim_meta = median_index;
+    "median": median_dim median_dim_meta = Selected::Median;
     /// The lower median along a dimension of the elements that are not NaN, and its index.
-    "nanmedian": nanmedian_dim nanmedian_dim_meta = nanmedian_index;
+    "nanmedian": nanmedian_dim nanmedian_dim_meta = Selected::MedianOfNumbers;
     /// The most frequent element along a dimension, the smallest if there are several, and its last index.
-    "mode": mode mode_meta = mode_index;
+    "mode": mode mode_meta = Selected::Mode;
 }
 
 /// The last index of the most frequent element. Each NaN is a value of its own.
-fn mode_index(row: &[u64], nan: Option<u64>) -> usize {
-    let mut items: Vec<(u64, usize)> = scratch::collect(row.iter().copied().zip(0..));
+fn mode_of_items(items: &mut [Keyed], nan: Option<u64>) -> usize {
     items.sort_unstable();
     let mut best = (0, 0);
     for run in items.chunk_by(|a, b| a.0 == b.0 && Some(a.0) != nan) {
@@ -173,11 +189,26 @@ fn mode_index(row: &[u64], nan: Option<u64>) -> usize {
     best.1
 }
 
-fn of_all(
-    name: &str,
-    self_: &Tensor,
-    find: &(dyn Fn(&[u64], Option<u64>) -> usize + Sync),
-) -> Result<Tensor> {
+/// [`mode_of_items`] of the first `n` keys.
+fn mode_of_short_row(keys: &ShortKeys, n: usize, nan: Option<u64>) -> usize {
+    let mut equal_before = [0usize; MAX_SHORT_LEN];
+    for i in 0..n {
+        for j in 0..i {
+            equal_before[i] += usize::from(keys[j] == keys[i]);
+        }
+    }
+    // The last of equal elements has the others before it.
+    let mut best = 0;
+    for i in 1..n {
+        let is_nan = Some(keys[i]) == nan;
+        let (count, most) = (if is_nan { 0 } else { equal_before[i] }, equal_before[best]);
+        let is_better = count > most || (count == most && keys[i] < keys[best]);
+        best = if is_better { i } else { best };
+    }
+    best
+}
+
+fn of_all(name: &str, self_: &Tensor, selected: Selected) -> Result<Tensor> {
     let made = TensorSpec::like(self_, &[]).allocate(name)?;
     if self_.numel() == 0 {
         ensure!(
@@ -190,17 +221,17 @@ fn of_all(
     } else if !made.device().is_meta() {
         let flat = view::reshape(self_, &[-1])?;
         let index = TensorSpec::like(self_, &[]).with_dtype(ScalarType::I64).allocate(name)?;
-        reduced(name, &flat, 0, (&made, &index), find)?;
+        reduced(name, &flat, 0, (&made, &index), selected)?;
     }
     Ok(made)
 }
 
 /// The lower median of all elements.
 pub fn median(self_: &Tensor) -> Result<Tensor> {
-    of_all("median", self_, &median_index)
+    of_all("median", self_, Selected::Median)
 }
 
 /// The lower median of all elements that are not NaN.
 pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
-    of_all("nanmedian", self_, &nanmedian_index)
+    of_all("nanmedian", self_, Selected::MedianOfNumbers)
 }
