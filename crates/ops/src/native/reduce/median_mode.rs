@@ -4,6 +4,7 @@
 //! it is found.
 
 mod rank;
+mod short_rows;
 
 use crate::native::element_bits::{ElementBits, Numeric, RawBits, Sortable};
 use crate::native::factory::copy;
@@ -12,7 +13,8 @@ use crate::native::shape::view;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, ensure, shape};
-use rank::{Keyed, MAX_SHORT_LEN, ShortKeys, collect_items, index_of_rank, short_keys};
+use rank::{Keyed, collect_items, index_of_rank};
+use short_rows::{MAX_SHORT_LEN, find_in_short_rows};
 
 /// Which element of a row is selected.
 #[derive(Clone, Copy)]
@@ -40,9 +42,6 @@ impl Selected {
                 let count = row.len() - row.iter().filter(|value| is_nan(value)).count();
                 index_of_rank(row, count.saturating_sub(1) / 2, items)
             }
-            Selected::Mode if row.len() <= MAX_SHORT_LEN => {
-                mode_of_short_row(&short_keys(row), row.len(), nan)
-            }
             Selected::Mode => {
                 collect_items(row, items);
                 mode_of_items(items, nan)
@@ -59,6 +58,10 @@ fn find_in_rows(name: &str, rows: &Tensor, n: usize, selected: Selected, found: 
             let (values, out) = (s.read::<N>(0)?, s.write::<i64>(0)?);
             let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).sort_key());
             fill(out, 1, |range, part| {
+                if n <= MAX_SHORT_LEN {
+                    let values = &values[range.start * n..range.end * n];
+                    return find_in_short_rows(values, (n, nan), selected, part);
+                }
                 let mut items = Vec::new();
                 for (row, index) in range.zip(part) {
                     *index = selected.find(&values[row * n..(row + 1) * n], nan, &mut items) as i64;
@@ -187,25 +190,6 @@ fn mode_of_items(items: &mut [Keyed], nan: Option<u64>) -> usize {
         }
     }
     best.1
-}
-
-/// [`mode_of_items`] of the first `n` keys.
-fn mode_of_short_row(keys: &ShortKeys, n: usize, nan: Option<u64>) -> usize {
-    let mut equal_before = [0usize; MAX_SHORT_LEN];
-    for i in 0..n {
-        for j in 0..i {
-            equal_before[i] += usize::from(keys[j] == keys[i]);
-        }
-    }
-    // The last of equal elements has the others before it.
-    let mut best = 0;
-    for i in 1..n {
-        let is_nan = Some(keys[i]) == nan;
-        let (count, most) = (if is_nan { 0 } else { equal_before[i] }, equal_before[best]);
-        let is_better = count > most || (count == most && keys[i] < keys[best]);
-        best = if is_better { i } else { best };
-    }
-    best
 }
 
 fn of_all(name: &str, self_: &Tensor, selected: Selected) -> Result<Tensor> {

@@ -1,17 +1,10 @@
-//! The index of the element of a given rank in a row: by comparing all pairs in short rows, by selection in longer ones, and by counting
-//! digits of the sort keys in long ones.
+//! The index of the element of a given rank in a row: by selection, in long rows by counting digits of the sort keys.
 
 use crate::native::element_bits::Sortable;
 use crate::scratch;
 
 /// The sort key of an element, and its index. Their order is that of a stable sort.
 pub(super) type Keyed = (u64, usize);
-
-/// The sort keys of a short row; those behind its end have no meaning.
-pub(super) type ShortKeys = [u64; MAX_SHORT_LEN];
-
-/// In rows of at most as many elements each is compared with each: the branches of a sort are not predictable.
-pub(super) const MAX_SHORT_LEN: usize = 16;
 
 /// In rows of at least as many elements digits are counted. In shorter ones it takes longer to clear the counts.
 const RADIX_MIN_LEN: usize = 4096;
@@ -21,16 +14,6 @@ const DIGIT_BITS: u32 = 11;
 
 /// Elements are collected as soon as at most one of so many is left.
 const COLLECTED_SHARE: usize = 8;
-
-/// The sort keys of a row of at most [`MAX_SHORT_LEN`] elements.
-#[inline(always)]
-pub(super) fn short_keys<N: Sortable>(row: &[N]) -> ShortKeys {
-    let mut keys = [0; MAX_SHORT_LEN];
-    for (key, value) in keys.iter_mut().zip(row) {
-        *key = value.sort_key();
-    }
-    keys
-}
 
 /// Replaces `items` by those of a row, in the order of their indices.
 #[inline(always)]
@@ -44,34 +27,11 @@ pub(super) fn collect_items<N: Sortable>(row: &[N], items: &mut Vec<Keyed>) {
 /// The index of the element of rank `k`, which is less than the length; equal elements are ranked by index. `items` is scratch memory.
 #[inline(always)]
 pub(super) fn index_of_rank<N: Sortable>(row: &[N], k: usize, items: &mut Vec<Keyed>) -> usize {
-    match row.len() {
-        0..=MAX_SHORT_LEN => index_in_short_row(&short_keys(row), row.len(), k),
-        RADIX_MIN_LEN.. => index_in_long_row(row, k, items),
-        _ => {
-            collect_items(row, items);
-            items.select_nth_unstable(k).1.1
-        }
+    if row.len() >= RADIX_MIN_LEN {
+        return index_in_long_row(row, k, items);
     }
-}
-
-/// [`index_of_rank`] of the first `n` keys.
-fn index_in_short_row(keys: &ShortKeys, n: usize, k: usize) -> usize {
-    // The rank of an element is the number of those before it.
-    let mut ranks = [0u64; MAX_SHORT_LEN];
-    for i in 0..n {
-        let mut after = 0;
-        for j in 0..i {
-            let in_order = u64::from(keys[j] <= keys[i]);
-            after += in_order;
-            ranks[j] += 1 - in_order;
-        }
-        ranks[i] = after;
-    }
-    let mut found = 0;
-    for (index, rank) in ranks[..n].iter().enumerate() {
-        found = if *rank == k as u64 { index } else { found };
-    }
-    found
+    collect_items(row, items);
+    items.select_nth_unstable(k).1.1
 }
 
 /// [`index_of_rank`] by most significant digits first: each pass over the row counts the elements for each value of the next digit, among
