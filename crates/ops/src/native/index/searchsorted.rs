@@ -1,6 +1,8 @@
 //! `searchsorted` and `bucketize`: binary search in sorted sequences.
 
-use crate::native::element_bits::{ElementBits, Sortable};
+mod ranks;
+
+use crate::native::element_bits::ElementBits;
 use crate::native::factory::copy;
 use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::index::gather_scatter;
@@ -31,7 +33,11 @@ fn is_right(right: bool, side: Option<&str>) -> Result<bool> {
     }
 }
 
+/// The elements of a type, dense: without a copy if they are so, since a sequence may be much longer than a search in it takes.
 fn dense_as(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    if tensor.dtype() == dtype && tensor.is_contiguous() {
+        return Ok(tensor.clone());
+    }
     copy::to_copy(tensor, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))
 }
 
@@ -98,12 +104,15 @@ fn search_rows(sequence: &Tensor, values: &Tensor, right: bool, made: &Tensor) -
         type N = <T as ElementBits>::Number;
         with_slices("searchsorted", &[sequence, values], &[made], |s| {
             let (sequence, values, out) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<i64>(0)?);
-            fill(out, 1, |range, part| {
-                for (to, at) in part.iter_mut().zip(range) {
+            fill(out, 1, |range, mut part| {
+                let mut at = range.start;
+                while at < range.end {
+                    // Up to the end of the row.
+                    let end = if shared { range.end } else { range.end.min((at / per_row + 1) * per_row) };
                     let row = if shared { 0 } else { at / per_row * n };
-                    let value = values[at].sort_key();
-                    let before = |b: &N| if right { b.sort_key() <= value } else { b.sort_key() < value };
-                    *to = sequence[row..row + n].partition_point(before) as i64;
+                    let (found, rest) = part.split_at_mut(end - at);
+                    ranks::ranks(&sequence[row..row + n], &values[at..end], right, found);
+                    (at, part) = (end, rest);
                 }
             });
             Ok(())
