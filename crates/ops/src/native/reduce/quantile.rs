@@ -3,7 +3,7 @@
 use crate::enums::QuantileInterpolation;
 use crate::ops::options::{AnyOptions, SumOptions};
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, ensure, shape};
+use flambeau_core::{DimVec, DispatchKey, Result, Scalar, ScalarType, bail, ensure, shape};
 
 /// Interpolates between the elements at the ranks below and above `rank`.
 fn between(
@@ -52,15 +52,16 @@ fn quantiles(
         Some(dim) if self_.dim() > 0 => self_.movedim(&[dim], &[-1])?,
         _ => self_.reshape(&[-1])?,
     };
-    let sorted = rows.sort()?.0;
-    let ranks = ranks(&sorted, q, only_numbers)?;
-    let at = |rank: &Tensor| sorted.gather(-1, &rank.to(ScalarType::I64)?);
+    let ranks = ranks(&rows, q, only_numbers)?;
+    let whole = |rounded: Result<Tensor>| rounded?.to(ScalarType::I64);
     let made = match interpolation {
-        QuantileInterpolation::Lower => at(&ranks.floor()?)?,
-        QuantileInterpolation::Higher => at(&ranks.ceil()?)?,
-        QuantileInterpolation::Nearest => at(&ranks.round()?)?,
+        QuantileInterpolation::Lower => at_rank(&rows, q, &whole(ranks.floor())?)?,
+        QuantileInterpolation::Higher => at_rank(&rows, q, &whole(ranks.ceil())?)?,
+        QuantileInterpolation::Nearest => at_rank(&rows, q, &whole(ranks.round())?)?,
         QuantileInterpolation::Linear | QuantileInterpolation::Midpoint => {
-            between(&at(&ranks.floor()?)?, &at(&ranks.ceil()?)?, &ranks, interpolation)?
+            let around = [whole(ranks.floor())?, whole(ranks.ceil())?];
+            let [below, above] = at_ranks(&rows, q, around)?;
+            between(&below, &above, &ranks, interpolation)?
         }
     };
     // The quantiles are in the last dimension of `made`; of a result for several `q` they are the first one.
@@ -78,12 +79,82 @@ fn quantiles(
     made.movedim(&[-1], &[0])?.reshape(&sizes)
 }
 
+/// The maximum number of elements of a row that are selected one by one; for more the row is sorted.
+const MAX_SELECTED: usize = 2;
+/// That of rows of at least [`LONG_ROW`] elements, which take more time to sort.
+const MAX_SELECTED_OF_LONG_ROW: usize = 4;
+const LONG_ROW: i64 = 4096;
+
+/// The elements of each row at each of some ranks, whole numbers in a last dimension like that of `rows`.
+fn at_rank(rows: &Tensor, q: &Tensor, ranks: &Tensor) -> Result<Tensor> {
+    let [made] = at_ranks(rows, q, [ranks.clone()])?;
+    Ok(made)
+}
+
+/// [`at_rank`] for several tensors of ranks.
+fn at_ranks<const COUNT: usize>(
+    rows: &Tensor,
+    q: &Tensor,
+    ranks: [Tensor; COUNT],
+) -> Result<[Tensor; COUNT]> {
+    let (elements, indices) = match select(rows, q, &ranks)? {
+        Some(selected) => selected,
+        None => (rows.sort()?.0, ranks),
+    };
+    let mut made = indices;
+    for index in &mut made {
+        *index = elements.gather(-1, index)?;
+    }
+    Ok(made)
+}
+
+/// The elements of each row at all ranks that occur, and instead of the ranks indices of these, if it is faster to select them than to
+/// sort the rows. Equal elements are those of a stable sort, so gradients are the same.
+fn select<const COUNT: usize>(
+    rows: &Tensor,
+    q: &Tensor,
+    ranks: &[Tensor; COUNT],
+) -> Result<Option<(Tensor, [Tensor; COUNT])>> {
+    let hidden = [DispatchKey::Batched, DispatchKey::Python];
+    let is_readable = |t: &Tensor| t.device().is_cpu() && !hidden.iter().any(|key| t.key_set().has(*key));
+    let count = q.numel() as usize;
+    let n = rows.sizes().last().copied().unwrap_or(1);
+    let limit = if n >= LONG_ROW { MAX_SELECTED_OF_LONG_ROW } else { MAX_SELECTED };
+    if !is_readable(rows) || !is_readable(q) || count == 0 || count > limit {
+        return Ok(None);
+    }
+    let (mut distinct, mut of_row) = (Vec::new(), Vec::new());
+    for ranks in ranks {
+        let ranks = ranks.to_vec::<i64>()?;
+        let (first, others) = ranks.split_at(count.min(ranks.len()));
+        // NaN in some rows only.
+        if others.chunks(count).any(|other| other != first) {
+            return Ok(None);
+        }
+        distinct.extend_from_slice(first);
+        of_row.push(first.to_vec());
+    }
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.len() > limit {
+        return Ok(None);
+    }
+    let selected = |rank: &i64| Ok(ops::kthvalue(rows, rank + 1, -1, true)?.0);
+    let elements = ops::cat(&distinct.iter().map(selected).collect::<Result<Vec<_>>>()?, -1)?;
+    let mut indices = ranks.clone();
+    for (index, ranks) in indices.iter_mut().zip(of_row) {
+        let positions = ranks.iter().map(|rank| distinct.partition_point(|other| other < rank) as i64);
+        *index = Tensor::from_vec(positions.collect::<Vec<_>>(), &[count as i64])?.expand(index.sizes())?;
+    }
+    Ok(Some((elements, indices)))
+}
+
 /// For each row and each of `q` the rank, which need not be an integer. In rows with NaN it is the last one, where NaN is sorted,
 /// unless `only_numbers`, where NaN is ignored.
-fn ranks(sorted: &Tensor, q: &Tensor, only_numbers: bool) -> Result<Tensor> {
-    let n = sorted.sizes().last().copied().unwrap_or(1);
-    let nan = sorted.isnan()?;
-    let mut sizes = DimVec::from_slice(sorted.sizes());
+fn ranks(rows: &Tensor, q: &Tensor, only_numbers: bool) -> Result<Tensor> {
+    let n = rows.sizes().last().copied().unwrap_or(1);
+    let nan = rows.isnan()?;
+    let mut sizes = DimVec::from_slice(rows.sizes());
     if let Some(last) = sizes.last_mut() {
         *last = q.numel();
     }
