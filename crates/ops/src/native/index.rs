@@ -11,4 +11,5 @@ pub mod nonzero;
 pub mod searchsorted;
 mod signed_order;
 pub mod sort;
+mod true_indices;
 pub mod unique;

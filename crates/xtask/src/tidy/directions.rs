@@ -218,6 +218,7 @@ const OPS: Crate = Crate {
             "native/index/isin",
             "native/index/signed_order",
             "native/index/sort/item",
+            "native/index/true_indices",
             "native/linalg/combinations",
             "native/linalg/cov_corrcoef",
             "native/linalg/cross_vecdot",

@@ -4,9 +4,10 @@ use crate::native::element_bits::{ElementBits, Numeric};
 use crate::native::factory::copy;
 use crate::native::guarded_slices::with_slices;
 use crate::native::index::masked_select::refuse_meta;
+use crate::native::index::true_indices::true_indices;
 use crate::native::shape::view;
 use crate::native::strided_iter::StridedIter;
-use crate::{Tensor, dispatch_all_types, ops, scratch};
+use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure, fallible};
 
 /// The indices of the elements that are not 0, a row for each, in row-major order.
@@ -16,31 +17,57 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
     let by_value = self_.dtype().is_float8() || self_.dtype() == ScalarType::Complex32;
     let self_ = &(if by_value { ops::ne_scalar(self_, Scalar::Int(0))? } else { self_.clone() });
     let rank = self_.dim();
-    let iter = StridedIter::new(self_.sizes(), [self_.strides()]);
-    // NaN is not 0.
-    let flat_indices = dispatch_all_types!(moved, self_.dtype(), "nonzero", T => {
-        with_slices("nonzero", &[self_], &[], |s| {
-            let values = s.read::<<T as ElementBits>::Number>(0)?;
-            let (mut found, mut flat_index) = (Vec::new(), 0i64);
-            iter.for_each(|[at]| {
-                if !values[at as usize].is_zero() {
-                    scratch::push(&mut found, flat_index);
-                }
-                flat_index += 1;
-            });
-            Ok(found)
-        })
-    })?;
+    let mut flat_indices = true_indices(&differ_from_zero(self_)?)?;
     // The result is transposed: the indices of one dimension are contiguous, as in PyTorch.
     let count = flat_indices.len();
     let mut columns = fallible::filled(0i64, count * rank).map_err(|e| e.in_operator("nonzero"))?;
-    for (number, mut index) in flat_indices.into_iter().enumerate() {
-        for (d, size) in self_.sizes().iter().enumerate().rev() {
-            columns[d * count + number] = index % size;
-            index /= size;
-        }
+    for (size, column) in self_.sizes().iter().zip(columns.chunks_mut(count.max(1))).rev() {
+        split_indices(&mut flat_indices, *size, column);
     }
     view::transpose(&Tensor::from_vec(columns, &[rank as i64, count as i64])?, 0, 1)
+}
+
+/// For each element in row-major order whether it is not 0. NaN is not.
+fn differ_from_zero(self_: &Tensor) -> Result<Vec<bool>> {
+    let iter = StridedIter::new(self_.sizes(), [self_.strides()]);
+    let mut flags = fallible::filled(false, iter.numel())?;
+    dispatch_all_types!(moved, self_.dtype(), "nonzero", T => {
+        with_slices("nonzero", &[self_], &[], |s| {
+            let values = s.read::<<T as ElementBits>::Number>(0)?;
+            if self_.is_contiguous() {
+                for (flag, value) in flags.iter_mut().zip(values) {
+                    *flag = !value.is_zero();
+                }
+            } else {
+                let mut flags = flags.iter_mut();
+                iter.for_each(|[at]| {
+                    if let Some(flag) = flags.next() {
+                        *flag = !values[at as usize].is_zero();
+                    }
+                });
+            }
+            Ok(())
+        })
+    })?;
+    Ok(flags)
+}
+
+/// Writes the remainders of `indices` by `size` to `column`, and replaces the indices by the quotients.
+fn split_indices(indices: &mut [i64], size: i64, column: &mut [i64]) {
+    let is_narrow = indices.last().is_none_or(|last| *last <= i64::from(u32::MAX));
+    if is_narrow && (2..=i64::from(u32::MAX)).contains(&size) {
+        // Multiplied by the reciprocal, rounded up, which is exact for numbers of 32 bits (Lemire, Kaser and Kurz: Faster remainder by
+        // direct computation, 2019).
+        let reciprocal = u64::MAX / size as u64 + 1;
+        for (index, remainder) in indices.iter_mut().zip(column) {
+            let quotient = ((u128::from(reciprocal) * *index as u128) >> u64::BITS) as i64;
+            (*remainder, *index) = (*index - quotient * size, quotient);
+        }
+        return;
+    }
+    for (index, remainder) in indices.iter_mut().zip(column) {
+        (*remainder, *index) = (*index % size, *index / size);
+    }
 }
 
 /// Another name of [`nonzero`].

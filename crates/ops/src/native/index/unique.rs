@@ -5,6 +5,7 @@ use crate::native::factory::copy;
 use crate::native::guarded_slices::with_slices;
 use crate::native::index::gather_scatter;
 use crate::native::index::sort;
+use crate::native::index::true_indices::true_indices;
 use crate::native::shape::view;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
@@ -61,47 +62,72 @@ fn runs(
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     ensure!(!self_.device().is_meta(), NotImplemented(name), "a tensor on meta has no values");
-    let starts = dispatch_all_types!(distinct, values.dtype(), name, T => {
-        type N = <T as ElementBits>::Number;
-        with_slices(name, &[values], &[], |s| {
-            let values = s.read::<N>(0)?;
-            let nan = N::of(Scalar::Float(f64::NAN)).sort_key();
-            let differ = |i: &usize| {
-                let order = values[*i].sort_key();
-                *i == 0 || order != values[*i - 1].sort_key() || (N::HAS_NAN && order == nan)
-            };
-            fallible::collect((0..values.len()).filter(differ).map(|i| i as i64))
-        })
-    })?;
+    let is_start = run_starts(name, values)?;
+    let starts = true_indices(&is_start)?;
     let n = values.numel();
     let count = starts.len() as i64;
-    let chosen = TensorSpec::like(values, &[count]).allocate(name)?;
-    if count > 0 {
-        let starts = Tensor::from_vec(fallible::to_vec(&starts)?, &[count])?;
-        gather_scatter::gather(values, 0, &starts, false, &chosen)?;
-    }
-    let ends = starts.iter().skip(1).copied().chain([n]);
-    let lengths = fallible::collect(starts.iter().zip(ends).map(|(start, end)| end - start))?;
+    let counts = if return_counts { run_lengths(&starts, n)? } else { vec![] };
     let inverse = if return_inverse {
-        inverse(&lengths, indices, self_)?
+        inverse(&is_start, indices, self_)?
     } else {
         Tensor::from_vec(Vec::<i64>::new(), &[0])?
     };
-    let counts = if return_counts { lengths } else { vec![] };
+    let chosen = TensorSpec::like(values, &[count]).allocate(name)?;
+    if count > 0 {
+        let starts = Tensor::from_vec(starts, &[count])?;
+        gather_scatter::gather(values, 0, &starts, false, &chosen)?;
+    }
     let length = counts.len() as i64;
     Ok((chosen, inverse, Tensor::from_vec(counts, &[length])?))
 }
 
-/// For each element of `self_` the number of its run.
-fn inverse(lengths: &[i64], indices: Option<&Tensor>, self_: &Tensor) -> Result<Tensor> {
-    let numbers = lengths.iter().zip(0i64..).flat_map(|(n, run)| std::iter::repeat_n(run, *n as usize));
+/// The lengths of runs of `n` elements, from their starts.
+fn run_lengths(starts: &[i64], n: i64) -> Result<Vec<i64>> {
+    let mut lengths = fallible::filled(0i64, starts.len())?;
+    for (length, pair) in lengths.iter_mut().zip(starts.windows(2)) {
+        *length = pair[1] - pair[0];
+    }
+    if let (Some(length), Some(start)) = (lengths.last_mut(), starts.last()) {
+        *length = n - start;
+    }
+    Ok(lengths)
+}
+
+/// For each element whether it differs from the one before it. NaN differs from everything.
+fn run_starts(name: &str, values: &Tensor) -> Result<Vec<bool>> {
+    let mut is_start = fallible::filled(true, values.numel() as usize)?;
+    dispatch_all_types!(distinct, values.dtype(), name, T => {
+        type N = <T as ElementBits>::Number;
+        with_slices(name, &[values], &[], |s| {
+            let values = s.read::<N>(0)?;
+            let nan = N::of(Scalar::Float(f64::NAN)).sort_key();
+            for (is_start, pair) in is_start.iter_mut().skip(1).zip(values.windows(2)) {
+                let (before, own) = (pair[0].sort_key(), pair[1].sort_key());
+                *is_start = (own != before) | (N::HAS_NAN && own == nan);
+            }
+            Ok(())
+        })
+    })?;
+    Ok(is_start)
+}
+
+/// For each element of `self_` the number of its run: the elements that `is_start` is about are those of `self_` at `indices`.
+fn inverse(is_start: &[bool], indices: Option<&Tensor>, self_: &Tensor) -> Result<Tensor> {
     let mut inverse = fallible::filled(0i64, self_.numel() as usize)?;
+    let mut run = -1;
     match indices {
         Some(indices) => {
-            let indices = indices.to_vec::<i64>()?;
-            indices.iter().zip(numbers).for_each(|(index, run)| inverse[*index as usize] = run);
+            for (index, is_start) in indices.to_vec::<i64>()?.iter().zip(is_start) {
+                run += i64::from(*is_start);
+                inverse[*index as usize] = run;
+            }
         }
-        None => inverse.iter_mut().zip(numbers).for_each(|(to, run)| *to = run),
+        None => {
+            for (to, is_start) in inverse.iter_mut().zip(is_start) {
+                run += i64::from(*is_start);
+                *to = run;
+            }
+        }
     }
     Tensor::from_vec(inverse, self_.sizes())
 }
@@ -149,14 +175,14 @@ fn slices(name: &str, self_: &Tensor, dim: i64, sort: bool) -> Result<(Tensor, T
         order.sort_unstable_by(|a, b| row(*a).cmp(row(*b)).then(a.cmp(b)));
     }
     // NaN equals nothing, as in PyTorch.
-    let is_new = |i: &usize| {
-        let own = row(order[*i]);
-        *i == 0 || own != row(order[*i - 1]) || nan.is_some_and(|nan| own.contains(&nan))
+    let is_new = |i: usize| {
+        let own = row(order[i]);
+        i == 0 || own != row(order[i - 1]) || nan.is_some_and(|nan| own.contains(&nan))
     };
-    let starts = fallible::collect((0..order.len()).filter(is_new))?;
-    let ends = starts.iter().skip(1).copied().chain([order.len()]);
-    let lengths = fallible::collect(starts.iter().zip(ends).map(|(start, end)| (end - start) as i64))?;
-    let firsts = fallible::collect(starts.iter().map(|start| order[*start]))?;
+    let is_start = fallible::collect((0..order.len()).map(is_new))?;
+    let starts = true_indices(&is_start)?;
+    let lengths = run_lengths(&starts, count)?;
+    let firsts = fallible::collect(starts.iter().map(|start| order[*start as usize]))?;
     let of_vector = |vector: Vec<i64>| {
         let length = vector.len() as i64;
         Tensor::from_vec(vector, &[length])
@@ -164,7 +190,7 @@ fn slices(name: &str, self_: &Tensor, dim: i64, sort: bool) -> Result<(Tensor, T
     let chosen = ops::index_select(&rows, 0, &of_vector(firsts)?)?;
     let chosen = if self_.dim() == 0 { chosen } else { ops::movedim_int(&chosen, 0, d as i64)? };
     let order = of_vector(order)?;
-    let inverse = inverse(&lengths, Some(&order), &order)?;
+    let inverse = inverse(&is_start, Some(&order), &order)?;
     Ok((chosen, inverse, of_vector(lengths)?))
 }
 
