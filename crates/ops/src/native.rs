@@ -15,6 +15,7 @@ pub mod pointwise;
 pub mod random;
 pub mod reduce;
 pub mod shape;
+mod short_rows;
 pub mod sparse;
 mod strided_gather;
 mod strided_iter;

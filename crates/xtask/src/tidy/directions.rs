@@ -307,6 +307,7 @@ const OPS: Crate = Crate {
             "native/shape/movedim_flatten",
             "native/shape/split",
             "native/shape/view_in_place",
+            "native/short_rows",
         ],
         &[
             "native/factory/copy",

@@ -5,6 +5,7 @@
 
 mod first_k;
 mod item;
+mod short_rows;
 
 use crate::native::element_bits::{ElementBits, Sortable};
 use crate::native::factory::copy;
@@ -13,6 +14,7 @@ use crate::native::guarded_slices::with_slices;
 use crate::native::index::gather_scatter::into_dense;
 use crate::native::index::signed_order;
 use crate::native::shape::view;
+use crate::native::short_rows::MAX_SHORT_LEN;
 use crate::parallel::{for_each_task, num_threads, parallel_for};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
@@ -21,6 +23,7 @@ use crate::{Tensor, dispatch_all_types, ops, scratch};
 use first_k::{Candidates, FindBefore, select_first_k};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
 use item::{Item, RADIX};
+use short_rows::order_short_rows;
 use std::sync::Mutex;
 
 /// Rows of at least as many elements are sorted by radix sort.
@@ -101,6 +104,9 @@ fn order_rows<T: ElementBits<Number: Sortable>, I: Item>(
 ) where
     FindBefore<T>: EveryIsa<Candidates>,
 {
+    if n <= MAX_SHORT_LEN {
+        return order_short_rows(values, (sorted, indices), (n, k), descending);
+    }
     let rows = indices.len() / k;
     // Threads take rows dynamically: a lock gives access to each row of the results, without contention.
     let targets = scratch::collect(sorted.chunks_mut(k).zip(indices.chunks_mut(k)).map(Mutex::new));

@@ -10,11 +10,12 @@ use crate::native::element_bits::{ElementBits, Numeric, RawBits, Sortable};
 use crate::native::factory::copy;
 use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::shape::view;
+use crate::native::short_rows::MAX_SHORT_LEN;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, ensure, shape};
 use rank::{Keyed, collect_items, index_of_rank};
-use short_rows::{MAX_SHORT_LEN, find_in_short_rows};
+use short_rows::find_in_short_rows;
 
 /// Which element of a row is selected.
 #[derive(Clone, Copy)]

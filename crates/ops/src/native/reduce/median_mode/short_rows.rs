@@ -1,22 +1,13 @@
-//! Order statistics of short rows, many rows at a time: each lane of a vector holds a row, and each element is compared with each other one
-//! of its row. There are no branches, which would not be predictable.
+//! Order statistics of short rows, many rows at a time.
 
 use super::Selected;
 use crate::native::element_bits::Sortable;
+use crate::native::short_rows::{Block, MAX_SHORT_LEN, PerRow, ROWS, load_keys, stable_ranks};
 use crate::vectorized::with_processor_vectors;
 
-/// The maximum length of a short row.
-pub(super) const MAX_SHORT_LEN: usize = 16;
-
-/// Rows of a block.
-const ROWS: usize = 32;
-
-/// A number for each row of a block.
-type PerRow = [u64; ROWS];
-
-/// The sort keys of a block: one element of all rows after another.
-struct Block {
-    keys: [PerRow; MAX_SHORT_LEN],
+/// The sort keys of a block of rows.
+struct Keys {
+    keys: Block,
     /// The length of a row.
     n: usize,
     /// The key of NaN, if the type has it.
@@ -30,13 +21,9 @@ pub(super) fn find_in_short_rows<N: Sortable>(
     selected: Selected,
     found: &mut [i64],
 ) {
-    let mut block = Block { keys: [[0; ROWS]; MAX_SHORT_LEN], n, nan };
+    let mut block = Keys { keys: [[0; ROWS]; MAX_SHORT_LEN], n, nan };
     for (rows, found) in values.chunks(ROWS * n).zip(found.chunks_mut(ROWS)) {
-        for (number, row) in rows.chunks_exact(n).enumerate() {
-            for (keys, value) in block.keys.iter_mut().zip(row) {
-                keys[number] = value.sort_key();
-            }
-        }
+        load_keys(rows, n, &mut block.keys);
         let indices = block.find(selected);
         for (to, index) in found.iter_mut().zip(indices) {
             *to = index as i64;
@@ -44,7 +31,7 @@ pub(super) fn find_in_short_rows<N: Sortable>(
     }
 }
 
-impl Block {
+impl Keys {
     /// The index of the selected element of each row.
     fn find(&self, selected: Selected) -> PerRow {
         with_processor_vectors(
@@ -90,19 +77,7 @@ impl Block {
     /// The index of the element of rank `sought` of each row; equal elements are ranked by index.
     #[inline(always)]
     fn at_ranks(&self, sought: &PerRow) -> PerRow {
-        // The rank of an element is the number of those before it.
-        let mut ranks = [[0u64; ROWS]; MAX_SHORT_LEN];
-        for (i, keys) in self.keys[..self.n].iter().enumerate() {
-            let mut before = [0; ROWS];
-            for (earlier, ranks) in self.keys[..i].iter().zip(&mut ranks) {
-                for row in 0..ROWS {
-                    let in_order = u64::from(earlier[row] <= keys[row]);
-                    before[row] += in_order;
-                    ranks[row] += 1 - in_order;
-                }
-            }
-            ranks[i] = before;
-        }
+        let ranks = stable_ranks(&self.keys[..self.n]);
         let mut found = [0; ROWS];
         for (index, ranks) in ranks[..self.n].iter().enumerate() {
             for row in 0..ROWS {
