@@ -11,12 +11,12 @@ fn should_compare_all(elements: i64, tests: i64) -> bool {
 }
 
 /// Of at least as many elements each test element is compared with all in one call; with fewer the calls would dominate the run time.
-const MIN_COMPARED_IN_TURN: i64 = 4096;
+const MIN_COMPARED_ONE_BY_ONE: i64 = 4096;
 
 /// For each element whether it equals one of `tests`, a vector that is not empty.
 fn equals_any(elements: &Tensor, tests: &Tensor) -> Result<Tensor> {
     // A tensor without dimensions would take another part in type promotion.
-    if elements.dim() == 0 || elements.numel() < MIN_COMPARED_IN_TURN {
+    if elements.dim() == 0 || elements.numel() < MIN_COMPARED_ONE_BY_ONE {
         return elements.unsqueeze(-1)?.eq(tests)?.any_dim(-1);
     }
     let equals = |index: i64| elements.eq(&tests.narrow(0, index, 1)?);

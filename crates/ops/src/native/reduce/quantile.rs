@@ -3,7 +3,7 @@
 use crate::enums::QuantileInterpolation;
 use crate::ops::options::{AnyOptions, SumOptions};
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, DispatchKey, Result, Scalar, ScalarType, bail, ensure, shape};
+use flambeau_core::{DimVec, DispatchKey, Result, Scalar, ScalarType, bail, ensure, fallible, shape};
 
 /// Interpolates between the elements at the ranks below and above `rank`.
 fn between(
@@ -123,28 +123,29 @@ fn select<const COUNT: usize>(
     if !is_readable(rows) || !is_readable(q) || count == 0 || count > limit {
         return Ok(None);
     }
-    let (mut distinct, mut of_row) = (Vec::new(), Vec::new());
-    for ranks in ranks {
+    let mut of_row: [DimVec; COUNT] = std::array::from_fn(|_| DimVec::new());
+    for (of_row, ranks) in of_row.iter_mut().zip(ranks) {
         let ranks = ranks.to_vec::<i64>()?;
         let (first, others) = ranks.split_at(count.min(ranks.len()));
         // NaN in some rows only.
         if others.chunks(count).any(|other| other != first) {
             return Ok(None);
         }
-        distinct.extend_from_slice(first);
-        of_row.push(first.to_vec());
+        of_row.extend_from_slice(first);
     }
+    let mut distinct: DimVec = of_row.iter().flatten().copied().collect();
     distinct.sort_unstable();
     distinct.dedup();
     if distinct.len() > limit {
         return Ok(None);
     }
     let selected = |rank: &i64| Ok(ops::kthvalue(rows, rank + 1, -1, true)?.0);
-    let elements = ops::cat(&distinct.iter().map(selected).collect::<Result<Vec<_>>>()?, -1)?;
+    let elements = ops::cat(&fallible::try_collect(distinct.iter().map(selected))?, -1)?;
     let mut indices = ranks.clone();
     for (index, ranks) in indices.iter_mut().zip(of_row) {
-        let positions = ranks.iter().map(|rank| distinct.partition_point(|other| other < rank) as i64);
-        *index = Tensor::from_vec(positions.collect::<Vec<_>>(), &[count as i64])?.expand(index.sizes())?;
+        let position = |rank: &i64| distinct.partition_point(|other| other < rank) as i64;
+        let positions = Tensor::from_vec(fallible::collect(ranks.iter().map(position))?, &[count as i64])?;
+        *index = positions.expand(index.sizes())?;
     }
     Ok(Some((elements, indices)))
 }
