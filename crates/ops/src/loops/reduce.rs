@@ -28,7 +28,7 @@ mod short_columns;
 mod short_rows;
 mod small;
 mod source;
-mod strips;
+pub(super) mod strips;
 mod targets;
 mod two_stages;
 

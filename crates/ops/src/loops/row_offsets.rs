@@ -2,12 +2,9 @@
 //! take longer to start than to run.
 #![expect(unsafe_code, reason = "moves elements of operands whose guards the callers hold")]
 
+use super::reduce::strips::STRIP;
 use super::transposed::transpose;
 
-/// The largest number of elements of a short row.
-pub(super) const SHORT: usize = 32;
-/// Rows of a strip: a multiple of any number of lanes. Element `i` of row `j` is at `i * STRIP + j`.
-pub(super) const STRIP: usize = 64;
 /// Rows from which on they are transposed in registers.
 const MIN_TRANSPOSED: usize = 8;
 

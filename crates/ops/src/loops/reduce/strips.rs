@@ -1,7 +1,10 @@
 //! Rows of few elements, one in each lane: what the folds and the loops over dimensions have in common.
 #![expect(unsafe_code, reason = "addresses of results that several threads write")]
 
-pub(super) use crate::loops::row_offsets::{SHORT, STRIP};
+/// The largest number of elements of a short row.
+pub(in crate::loops) const SHORT: usize = 32;
+/// Rows of a strip: a multiple of any number of lanes.
+pub(in crate::loops) const STRIP: usize = 64;
 
 /// Rows of a strip: element `i` of row `j` is at `i * STRIP + j`. Elements of rows that do not exist have any value.
 #[derive(Clone, Copy)]

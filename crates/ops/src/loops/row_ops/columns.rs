@@ -4,7 +4,8 @@
 
 use super::map_rows::{RowOperand, Strip};
 use crate::Tensor;
-use crate::loops::row_offsets::{RowOffsets, SHORT, STRIP};
+use crate::loops::reduce::strips::{SHORT, STRIP};
+use crate::loops::row_offsets::RowOffsets;
 use crate::parallel::parallel_for;
 use crate::scratch::{self, Scratch};
 use crate::snapshot::ensure_unchanged;

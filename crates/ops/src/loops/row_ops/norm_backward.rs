@@ -125,7 +125,7 @@ pub(crate) fn layer_norm_backward_rows(
         let (weight, means, rstds) = (weight.map(shared), mean.map(shared), shared(rstd));
         let parameters =
             RowParameters { weight: weight.as_ref(), bias: None, mean: means.as_ref(), rstd: &rstds };
-        if !repeated && norm_backward_columns([grad, input], to, mask, parameters)? {
+        if norm_backward_columns([grad, input], to, mask, parameters)? {
             return Ok(());
         }
         let (first, streams) = (shared(grad), should_stream_to(to, mask, kernel, 2));

@@ -8,7 +8,7 @@ use super::columns::map_columns;
 use super::map_rows::Strip;
 use super::norm::Shared;
 use crate::loops::reduce::moments_of;
-use crate::loops::row_offsets::SHORT;
+use crate::loops::reduce::strips::SHORT;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
     CodegenAnchor, Convert, Float, FloatLanes, Isa, Kernel, Mask, Number, Ordered, Vector, dispatch, load_one,
@@ -39,7 +39,7 @@ fn element<F>(shared: &Shared, at: usize) -> *mut F {
 #[inline(always)]
 unsafe fn in_all_lanes<V: Float>(parameter: Option<&Shared>, at: usize, otherwise: V) -> V {
     // SAFETY: this function's condition.
-    parameter.map_or(otherwise, |p| V::splat(unsafe { element::<V::Element>(p, at).read() }))
+    parameter.map_or(otherwise, |p| V::splat(unsafe { load_one(element::<V::Element>(p, at)) }))
 }
 
 /// The statistics of `count` rows from `row` on.

@@ -128,10 +128,10 @@ fn copy_small(tensors: &[Tensor], rows: i64, out: &Tensor) -> Result<bool> {
     Ok(true)
 }
 
-/// Copies parts of `bytes` that follow each other to places that begin every `pitch` bytes.
+/// Copies parts of `bytes` that follow each other to positions that are `pitch` bytes apart.
 ///
 /// # Safety
-/// - The parts are readable, and their places writable; they do not overlap.
+/// - The parts are readable, and their positions writable; they do not overlap.
 unsafe fn copy_parts(from: *const u8, to: *mut u8, [rows, bytes, pitch]: [usize; 3]) {
     /// # Safety
     /// As the enclosing function, for parts of `BYTES`: a constant needs no call for each.

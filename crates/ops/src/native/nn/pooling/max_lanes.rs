@@ -113,14 +113,14 @@ impl<T: PoolElement> MaxStrip<'_, T> {
     /// # Safety
     /// - The window is inside the input.
     #[inline(always)]
-    unsafe fn window(&self, [planes, lines, columns]: [&Reads; 3], best: &mut Best<T>) {
+    unsafe fn window(&self, [planes, rows, columns]: [&Reads; 3], best: &mut Best<T>) {
         let ([_, height, width], steps) = (self.input, self.windows.steps);
         best.values = [T::ZERO; LANES];
         best.positions = [UNSET; LANES];
         for z in 0..planes.count {
             let z = planes.start + z * steps[0];
-            for y in 0..lines.count {
-                let y = lines.start + y * steps[1];
+            for y in 0..rows.count {
+                let y = rows.start + y * steps[1];
                 for x in 0..columns.count {
                     let x = columns.start + x * steps[2];
                     // SAFETY: the lanes of a pixel; the arrays have whole chunks of lanes.

@@ -78,12 +78,12 @@ impl<V: Float> Regions<V> {
     }
 }
 
-/// The lower function by its series and the upper one by its fraction, each where it is asked for.
+/// The lower function by its series and the upper one by its fraction, each where it is requested.
 #[inline(always)]
 fn parts<V: Float>(a: V, x: V, of_series: V::Mask, of_fraction: V::Mask) -> (V, V) {
-    let (one, asked) = (V::one(), of_series | of_fraction);
+    let (one, requested) = (V::one(), of_series | of_fraction);
     // Elsewhere arguments for which nothing overflows.
-    let (a, x) = (V::select(asked, a, one), V::select(asked, x, one));
+    let (a, x) = (V::select(requested, a, one), V::select(requested, x, one));
     let factor = factor(a, x);
     let (mut lower, mut upper) = (factor, factor);
     if of_series.any() {
@@ -109,9 +109,9 @@ fn factor<V: Float>(a: V, x: V) -> V {
         result = V::select(above, result, result / ln_gamma(next).exp());
     }
     if above.any() {
-        let (least, infinity) = (V::constant(f64::MIN_POSITIVE), V::constant(f64::INFINITY));
+        let (smallest, infinity) = (V::constant(f64::MIN_POSITIVE), V::constant(f64::INFINITY));
         let in_range =
-            power.gt(least) & power.lt(infinity) & exponential.gt(least) & exponential.lt(infinity);
+            power.gt(smallest) & power.lt(infinity) & exponential.gt(smallest) & exponential.lt(infinity);
         let direct = (ratio - V::one()).abs().gt(V::constant(0.25)) & in_range;
         let bell = V::select(direct, result, (-a * excess(a, x)).exp());
         let scale = (-remainder(a)).exp() / (a * V::constant(TAU)).sqrt();
@@ -141,9 +141,9 @@ fn excess<V: Float>(a: V, x: V) -> V {
 
 /// `1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..`, of which [`BLOCK`] terms are one fraction.
 #[inline(always)]
-fn series<V: Float>(a: V, x: V, asked: V::Mask) -> V {
+fn series<V: Float>(a: V, x: V, requested: V::Mask) -> V {
     let one = V::one();
-    let (mut sum, mut term, mut n, mut goes_on) = (one, one, a, asked);
+    let (mut sum, mut term, mut n, mut goes_on) = (one, one, a, requested);
     let square = x * x;
     let fourth = square * square;
     loop {
@@ -178,14 +178,14 @@ fn small<V: Float>(a: V, x: V) -> V {
 
 /// `1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - ..)))`: numerators and denominators by one recurrence.
 #[inline(always)]
-fn fraction<V: Float>(a: V, x: V, asked: V::Mask) -> V {
+fn fraction<V: Float>(a: V, x: V, requested: V::Mask) -> V {
     const MAX_STEPS: usize = 100_000;
     let (one, two) = (V::one(), V::constant(2.0));
     // Where it is larger, the factor is 0.
     let mut b = x.minimum(V::constant(10.0 * LARGE)) + one - a;
     let (mut above, mut last_above) = (one, V::zero());
     let (mut below, mut last_below) = (b, one);
-    let (mut value, mut n, mut goes_on) = (V::zero(), V::zero(), asked);
+    let (mut value, mut n, mut goes_on) = (V::zero(), V::zero(), requested);
     for _ in 0..MAX_STEPS / BLOCK {
         for _ in 0..BLOCK {
             n = n + one;
