@@ -411,7 +411,8 @@ for _name, _make in OPTIMIZERS.items():
 
 
 # Their results are small, and they may find memory for their intermediate results.
-NEED_LITTLE = {"long_sum", "mean_columns", "mv", "numpy_of_strides", "split_backward", "step_sgd_0", "step_sgd_2", "topk_few"}
+NEED_LITTLE = {"kthvalue", "long_sum", "mean_columns", "median", "median_dim", "mv", "nanmedian", "numpy_of_strides"}
+NEED_LITTLE |= {"split_backward", "step_sgd_0", "step_sgd_2", "topk_few"}
 
 
 def attempt(name, seed):

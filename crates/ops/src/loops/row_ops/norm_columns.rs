@@ -39,7 +39,7 @@ fn element<F>(shared: &Shared, at: usize) -> *mut F {
 #[inline(always)]
 unsafe fn in_all_lanes<V: Float>(parameter: Option<&Shared>, at: usize, otherwise: V) -> V {
     // SAFETY: this function's condition.
-    parameter.map_or(otherwise, |p| V::splat(unsafe { load_one(element::<V::Element>(p, at)) }))
+    parameter.map_or(otherwise, |p| V::splat(unsafe { *element::<V::Element>(p, at) }))
 }
 
 /// The statistics of `count` rows from `row` on.
