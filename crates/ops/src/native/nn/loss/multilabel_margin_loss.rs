@@ -7,6 +7,7 @@ use super::score::Score;
 use crate::native::guarded_slices::{fill, fill_chunks, with_slices};
 use crate::native::nn::pooling::PoolElement;
 use crate::native::reduce::sum_prod_any::as_dtype;
+use crate::native::shape::view::alias;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
@@ -130,8 +131,9 @@ impl Pairs {
     }
 }
 
+/// In contiguous memory; an alias of the tensor or a copy, whose sizes no other thread changes.
 fn dense(tensor: &Tensor) -> Result<Tensor> {
-    ops::contiguous(tensor, MemoryFormat::Contiguous)
+    ops::contiguous(&alias(tensor)?, MemoryFormat::Contiguous)
 }
 
 /// The loss of each sample, and which classes are targets.
