@@ -15,6 +15,9 @@ const BLOCK_BYTES: usize = 256;
 /// Size of a dimension below which blocks are not faster than a strided loop.
 const MIN_SIZE: i64 = 8;
 
+/// Rows and columns from which on a matrix is transposed in registers: blocks of fewer take as long as whole ones.
+const MIN_IN_REGISTERS: usize = 8;
+
 /// A block of any type: rows of [`COLUMNS`] elements.
 pub(super) type Tile = [MaybeUninit<u64>; COLUMNS * BLOCK_BYTES / 8];
 
@@ -170,18 +173,27 @@ pub(crate) unsafe fn transpose(
         suits
     }
     let matrix = StridedRows { from, rows, row_stride, len, stride: 1 };
+    let fills_blocks = rows.min(len) >= MIN_IN_REGISTERS;
     // SAFETY: by this function's conditions.
     unsafe {
         let done = match size {
-            4 => by_blocks::<f32>(&matrix, to, pitch),
-            8 => by_blocks::<f64>(&matrix, to, pitch),
+            4 if fills_blocks => by_blocks::<f32>(&matrix, to, pitch),
+            8 if fills_blocks => by_blocks::<f64>(&matrix, to, pitch),
             _ => false,
         };
-        if !done {
-            for row in 0..rows {
-                let (from, to) = (from.offset(row as isize * row_stride), to.add(row * size));
-                copy_strided(from, size as i64, to, pitch as i64, len, size);
+        if done {
+            return;
+        }
+        if len < rows {
+            for i in 0..len {
+                let (from, to) = (from.add(i * size), to.offset(i as isize * pitch as isize));
+                copy_strided(from, row_stride as i64, to, size as i64, rows, size);
             }
+            return;
+        }
+        for row in 0..rows {
+            let (from, to) = (from.offset(row as isize * row_stride), to.add(row * size));
+            copy_strided(from, size as i64, to, pitch as i64, len, size);
         }
     }
 }
