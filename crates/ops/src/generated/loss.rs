@@ -413,7 +413,19 @@ operator! {
     MULTILABEL_MARGIN_LOSS_FORWARD: "multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
         multilabel_margin_loss_forward(self_: &Tensor, target: &Tensor, reduction: i64) -> (Tensor, Tensor),
         by [self_, target];
-    CompositeExplicitAutograd => native::nn::loss::multilabel_margin_loss_forward(self_, target, reduction),
+    Cpu + Cuda => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction);
+        }
+        native::nn::loss::multilabel_margin_loss_forward(self_, target, reduction)
+    },
+    Meta => {
+        if self_.was_resized() || target.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), reduction);
+        }
+        ensure_same_device("multilabel_margin_loss_forward", &[self_, target])?;
+        native::nn::loss::multilabel_margin_loss_forward(self_, target, reduction)
+    },
 }
 
 operator! {
@@ -421,8 +433,21 @@ operator! {
     MULTILABEL_MARGIN_LOSS_BACKWARD: "multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor",
         multilabel_margin_loss_backward(grad_output: &Tensor, self_: &Tensor, target: &Tensor, reduction: i64,
         is_target: &Tensor) -> Tensor, by [grad_output, self_, target, is_target];
-    CompositeExplicitAutograd => native::nn::loss::multilabel_margin_loss_backward(grad_output, self_, target,
-        reduction, is_target),
+    Cpu + Cuda => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || is_target.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), reduction,
+                &is_target.snapshot());
+        }
+        native::nn::loss::multilabel_margin_loss_backward(grad_output, self_, target, reduction, is_target)
+    },
+    Meta => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || is_target.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), reduction,
+                &is_target.snapshot());
+        }
+        ensure_same_device("multilabel_margin_loss_backward", &[grad_output, self_, target, is_target])?;
+        native::nn::loss::multilabel_margin_loss_backward(grad_output, self_, target, reduction, is_target)
+    },
 }
 
 operator! {

@@ -68,7 +68,8 @@ fn of_neighbours<const N: usize>(
     })?)?;
     let mut sizes = DimVec::from_slice(y.sizes());
     sizes[d] -= 1;
-    values.as_strided(&sizes, y.strides())
+    // In contiguous memory, since the order of a sum depends on strides.
+    values.as_strided(&sizes, y.strides())?.contiguous()
 }
 
 /// The pair of each tensor.
