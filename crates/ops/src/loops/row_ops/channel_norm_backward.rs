@@ -5,8 +5,9 @@
     reason = "reads and writes the rows of contiguous tensors under the guards taken here"
 )]
 
-use super::norm::{Shared, with_parameters};
+use super::norm::with_parameters;
 use super::norm_backward::{NormGradient, Sums};
+use super::row::Shared;
 use super::row::{row, write_row};
 use crate::loops::reduce::computing_type;
 use crate::loops::rows::Rows;

@@ -4,7 +4,8 @@
     reason = "reads and writes the rows of contiguous tensors under the guards taken here"
 )]
 
-use super::norm::{Affine, Normalize, Shared, parameter, with_parameters};
+use super::norm::{Affine, Normalize, parameter, with_parameters};
+use super::row::Shared;
 use super::row::{row, write_row};
 use crate::loops::prefetch::Prefetch;
 use crate::loops::reduce::{Cascade, MomentElement, Moments, computing_type, moments_with_prefetch};

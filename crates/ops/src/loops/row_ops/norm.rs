@@ -3,7 +3,7 @@
 
 use super::map_rows::{map_rows, should_stream_to};
 use super::norm_columns::{RowParameters, norm_columns};
-use super::row::{next_row_distance, row, write_row};
+use super::row::{Shared, next_row_distance, row, write_row};
 use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::{RowFloat, SumOfSquares, computing_type, moments_of};
 use crate::loops::rows::Rows;
@@ -21,23 +21,6 @@ pub(crate) struct Affine<'a> {
     pub(crate) weight: Option<&'a Tensor>,
     /// Terms, 0 where absent.
     pub(crate) bias: Option<&'a Tensor>,
-}
-
-/// An address that other threads use while this one holds the guards.
-#[derive(Clone, Copy)]
-pub(super) struct Shared(*mut u8);
-
-// SAFETY: parameters are only read, and each row has its own statistics, written by one thread, while the guards are held.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    pub(super) fn of(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
-        Shared(guarded.ptr(tensor.strided_view()))
-    }
-
-    pub(super) fn get(&self) -> *mut u8 {
-        self.0
-    }
 }
 
 /// The address of a parameter's elements, or of one number for all, and whether it is that.

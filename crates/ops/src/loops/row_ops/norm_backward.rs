@@ -5,9 +5,9 @@
 )]
 
 use super::map_rows::{map_rows, should_stream_to};
-use super::norm::{Shared, parameter, with_parameters};
+use super::norm::{parameter, with_parameters};
 use super::norm_columns::{RowParameters, norm_backward_columns};
-use super::row::{next_row_distance, row, write_row};
+use super::row::{Shared, next_row_distance, row, write_row};
 use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::{BLOCK, computing_type, four, total};
 use crate::loops::rows::Rows;

@@ -6,7 +6,7 @@
 
 use super::columns::map_columns;
 use super::map_rows::Strip;
-use super::norm::Shared;
+use super::row::Shared;
 use crate::loops::reduce::moments_of;
 use crate::loops::reduce::strips::SHORT;
 use crate::tensor_iterator::DimMask;

@@ -1,12 +1,13 @@
 //! Passes over one dense row: the formula of the pass, which stores to use, and how far ahead to prefetch.
 #![expect(unsafe_code, reason = "runs formulas over raw rows")]
 
+use crate::Tensor;
 use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::SHORT_ROW;
 use crate::loops::rows::{self, Floats, RowKernel, Rows, dispatch_rows_of};
 use crate::loops::streaming::stream_rows;
 use crate::vectorized::EveryIsa;
-use flambeau_core::Element;
+use flambeau_core::{Element, Guarded};
 
 /// Runs `formula` over a row; where `streams`, by non-temporal stores, and [`fence`](crate::loops::streaming::fence) comes before another
 /// thread may read the result.
@@ -40,4 +41,21 @@ pub(super) fn next_row_distance<T>(n: usize) -> usize {
 /// One row of `n` elements from `from` to `to`.
 pub(super) fn row<T, const N: usize>(from: [*const T; N], to: *mut T, n: usize) -> Rows<N> {
     Rows { to: to.cast(), from: from.map(|p| p.cast()), ..Rows::empty(n) }
+}
+
+/// An address that other threads use while this one holds the guards.
+#[derive(Clone, Copy)]
+pub(super) struct Shared(*mut u8);
+
+// SAFETY: parameters are only read, and each row has its own statistics, written by one thread, while the guards are held.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    pub(super) fn of(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
+        Shared(guarded.ptr(tensor.strided_view()))
+    }
+
+    pub(super) fn get(&self) -> *mut u8 {
+        self.0
+    }
 }

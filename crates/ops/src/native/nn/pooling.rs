@@ -10,9 +10,11 @@ mod max_pool;
 mod max_pool_2x2;
 mod max_unpool;
 mod max_window;
+mod mean;
 mod mean_lanes;
 mod mean_window;
 mod one_dim;
+mod running_max;
 mod spec;
 mod windows;
 

@@ -4,7 +4,7 @@
 use super::channels::Channels;
 use super::guarded::{max_backward, mean_backward, mean_of};
 use super::max_window;
-use super::mean_window::Mean;
+use super::mean::Mean;
 use super::spec::{check_indices, gradient_spec, spec};
 use super::windows::{Kind, Window, adaptive};
 use crate::structured::{TensorSpec, with_scratch};

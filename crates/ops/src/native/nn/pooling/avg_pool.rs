@@ -1,7 +1,7 @@
 //! `avg_pool2d` and `avg_pool3d`: the mean of each window.
 
 use super::guarded::{mean_backward, mean_of};
-use super::mean_window::Mean;
+use super::mean::Mean;
 use super::spec::{gradient_spec, spec};
 use super::windows::{Kind, Pool, PoolArgs};
 use crate::structured::TensorSpec;

@@ -2,7 +2,8 @@
 #![expect(unsafe_code, reason = "images reach the loops as raw memory, under guards")]
 
 use super::channels::{Channels, PoolElement};
-use super::mean_window::{self, Mean};
+use super::mean::Mean;
+use super::mean_window;
 use super::{max_window, windows::Kind};
 use crate::native::factory::copy;
 use crate::native::shape::view;

@@ -3,7 +3,7 @@
 
 use super::channel_strips::{CHUNK, LANES, Strips, whole_chunks};
 use super::channels::{Channel, Channels, PoolElement, rows};
-use super::max_window::{UNSET, update};
+use super::running_max::{UNSET, update};
 use super::windows::Window;
 use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 

@@ -1,22 +1,17 @@
 //! The maximum of each window, a row of the output at a time, so that the inner loop vectorizes; and its gradient.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::channel_strips::{MAX_PIXELS_OF_CHUNK, SHORT_ROW, Strips};
+use super::channel_strips::{CHUNK, MAX_PIXELS_OF_CHUNK, SHORT_ROW, Strips};
 use super::channels::{Channel, Channels, PoolElement, for_each_channel, for_each_part, rows};
 use super::max_lanes::{self, Reads};
 use super::max_pool_2x2;
+use super::running_max::{UNSET, update};
 use super::windows::{Pool, Window};
-use crate::native::strided_gather::{even_elements, gather};
+use crate::native::strided_gather::gather;
 use crate::scratch::{self, Scratch};
 use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 use flambeau_core::shape;
 use std::ops::Range;
-
-/// No kernel position yet.
-pub(super) const UNSET: u32 = u32::MAX;
-
-/// Elements of an output row that are updated at a time.
-const CHUNK: usize = 16;
 
 /// The maximum of each window and its row-major index in the channel. Of equal elements the first counts; NaN is greater than
 /// every number, and of several NaNs the last counts.
@@ -366,44 +361,6 @@ impl<T: PoolElement> Max<'_, T> {
                 *indices.wrapping_offset(x as isize * index_step) =
                     first + x as i64 * self.pool.stride[2] + offset;
             }
-        }
-    }
-}
-
-/// Replaces the maxima so far by the elements of `from`, `STEP` apart, that are greater or NaN, a chunk at a time.
-///
-/// # Safety
-/// - All have `count` elements, rounded up to a multiple of [`CHUNK`]: elements past `count` are read, and written back
-///   unchanged.
-#[inline(always)]
-pub(super) unsafe fn update<T: PoolElement, const STEP: usize>(
-    from: *const T,
-    best: *mut T::Sum,
-    positions: *mut u32,
-    count: usize,
-    position: u32,
-) {
-    for start in (0..count).step_by(CHUNK) {
-        // SAFETY: by this function's condition.
-        unsafe {
-            let values = if STEP == 1 {
-                from.add(start).cast::<[T; CHUNK]>().read_unaligned()
-            } else {
-                even_elements::<T, CHUNK>(from.add(STEP * start))
-            };
-            let before = best.add(start).cast::<[T::Sum; CHUNK]>();
-            let positions_before = positions.add(start).cast::<[u32; CHUNK]>();
-            let (mut best, mut positions) = (before.read_unaligned(), positions_before.read_unaligned());
-            for k in 0..CHUNK {
-                let value = values[k].widen();
-                #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-                let better = (positions[k] == UNSET) | (value > best[k]) | (value != value);
-                let better = better & (k < count - start);
-                best[k] = if better { value } else { best[k] };
-                positions[k] = if better { position } else { positions[k] };
-            }
-            before.write_unaligned(best);
-            positions_before.write_unaligned(positions);
         }
     }
 }

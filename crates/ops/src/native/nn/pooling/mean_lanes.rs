@@ -3,7 +3,7 @@
 
 use super::channel_strips::{CHUNK, LANES, Strips, whole_chunks};
 use super::channels::{Channel, Channels, PoolElement};
-use super::mean_window::{Mean, inside};
+use super::mean::{Mean, inside};
 use super::windows::Window;
 use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 
