@@ -1,7 +1,7 @@
 //! Softmax, scans and normalizations against a plain f64 reference, in every layout and floating point type.
 
 use crate::support::*;
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::{Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops, parallel};
 
 const FLOATS: [ScalarType; 4] = [ScalarType::F16, ScalarType::BF16, ScalarType::F32, ScalarType::F64];
@@ -390,6 +390,43 @@ fn check_channel_norms(area: i64) {
         check_gradient(&x, &grads.0, |x| batch(x, &w, &b), "batch_norm, input");
         check_gradient(&w, &grads.1, |w| batch(&x, w, &b), "batch_norm, weight");
         check_gradient(&b, &grads.2, |b| batch(&x, &w, b), "batch_norm, bias");
+    }
+}
+
+/// Rows that are computed together do not affect each other: one with NaN, infinities or numbers whose squares overflow leaves the others
+/// as they are, and has a result of its own.
+#[test]
+fn norms_of_short_rows_keep_rows_apart() {
+    for (dtype, huge) in [(ScalarType::F32, 1e25), (ScalarType::F64, 1e200), (ScalarType::BF16, 1e25)] {
+        for (rows, n) in [(9, 2), (70, 5), (64, 32)] {
+            let (x, w) = (sample(&[rows, n], dtype, 1), sample(&[n], dtype, 3));
+            let norms = |x: &Tensor| {
+                let layer = ops::native_layer_norm(x, &[n], Some(&w), Some(&w), 1e-3).unwrap().0;
+                [layer, ops::_fused_rms_norm(x, &[n], Some(&w), None).unwrap().0].map(|t| values(&t))
+            };
+            let expected = norms(&x);
+            for odd in [f64::NAN, f64::INFINITY, huge] {
+                let changed = ops::clone(&x, None).unwrap();
+                ops::fill__scalar(
+                    &changed.select(0, rows / 2).unwrap().narrow(0, 0, 1).unwrap(),
+                    Scalar::Float(odd),
+                )
+                .unwrap();
+                let got = norms(&changed);
+                let row = (rows / 2 * n) as usize..(rows / 2 * n + n) as usize;
+                for (got, expected) in got.iter().zip(&expected) {
+                    let others = |all: &[f64]| [&all[..row.start], &all[row.end..]].concat();
+                    assert!(others(got) == others(expected), "{dtype}, {rows} rows of {n}, {odd}");
+                    let is_finite = got[row.clone()].iter().all(|x| x.is_finite());
+                    assert_eq!(
+                        is_finite,
+                        odd == huge,
+                        "{dtype}, {rows} rows of {n}, {odd}: {:?}",
+                        &got[row.clone()]
+                    );
+                }
+            }
+        }
     }
 }
 
