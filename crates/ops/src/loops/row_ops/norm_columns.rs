@@ -8,7 +8,7 @@ use super::columns::map_columns;
 use super::map_rows::Strip;
 use super::row::Shared;
 use crate::loops::reduce::moments_of;
-use crate::loops::reduce::strips::SHORT;
+use crate::loops::reduce::strips::{SHORT, STRIP};
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
     CodegenAnchor, Convert, Float, FloatLanes, Isa, Kernel, Mask, Number, Ordered, Vector, dispatch, load_one,
@@ -78,7 +78,7 @@ impl<T, const N: usize> StripOf<'_, T, N> {
     }
 }
 
-/// `(x - mean) * rstd * weight + bias`, and the statistics; returns whether these are finite. The other rows are not.
+/// `(x - mean) * rstd * weight + bias`, and the statistics; returns for each row whether these are finite.
 struct NormalizeStrip<'a, T> {
     strip: StripOf<'a, T, 1>,
     eps: f64,
@@ -88,14 +88,14 @@ impl<T> CodegenAnchor for NormalizeStrip<'_, T> {
     type Anchor = NormalizeStrip<'static, T>;
 }
 
-impl<I: Isa, T: FloatLanes<I>> Kernel<I, bool> for NormalizeStrip<'_, T> {
+impl<I: Isa, T: FloatLanes<I>> Kernel<I, [bool; STRIP]> for NormalizeStrip<'_, T> {
     #[inline(always)]
-    unsafe fn run(self) -> bool {
+    unsafe fn run(self) -> [bool; STRIP] {
         let NormalizeStrip { strip, eps } = self;
         let (lanes, parameters) = (T::Vector::LANES, strip.parameters);
         let (zero, one) = (T::Vector::zero(), T::Vector::one());
         let (n, infinity) = (T::Vector::constant(strip.n as f64), T::Vector::constant(f64::INFINITY));
-        let mut finite = true;
+        let mut finite = [false; STRIP];
         for first in (0..strip.rows).step_by(lanes) {
             let count = lanes.min(strip.rows - first);
             // SAFETY: `count` rows of the strip, with a weight and a bias for each element, and statistics for each row.
@@ -120,7 +120,8 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I, bool> for NormalizeStrip<'_, T> {
                 }
                 let factor = one / (squares / n + T::Vector::constant(eps)).sqrt();
                 factor.store_partial(element(parameters.rstd, strip.row + first), count);
-                finite &= (centre.abs().lt(infinity) & squares.abs().lt(infinity)).all();
+                let is_finite = centre.abs().lt(infinity) & squares.abs().lt(infinity);
+                is_finite.store_bool(finite.as_mut_ptr().add(first), count);
                 for i in 0..strip.n {
                     let x = T::load_up_to(strip.source(0, i, first), count) - centre;
                     let (weight, bias) =
@@ -133,19 +134,22 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I, bool> for NormalizeStrip<'_, T> {
     }
 }
 
-/// [`NormalizeStrip`] in f64, one by one, where sums are not finite: others than those of f32 may be, and a row does not change its
-/// neighbours.
+/// [`NormalizeStrip`] in f64, one by one, of the rows whose statistics are not finite: those of f64 may be.
 ///
 /// # Safety
 /// - The conditions of [`NormalizeStrip`]; parameters and statistics are of type `S`.
 #[cold]
-unsafe fn normalize_any<T: Element + Convert, S: Element + Convert>(strip: &StripOf<'_, T, 1>, eps: f64) {
+unsafe fn normalize_any<T: Element + Convert, S: Element + Convert>(
+    strip: &StripOf<'_, T, 1>,
+    eps: f64,
+    finite: &[bool; STRIP],
+) {
     let (n, parameters) = (strip.n, strip.parameters);
     let number = |p: Option<&Shared>, at: usize, otherwise: f64| {
         // SAFETY: this function's condition.
         p.map_or(otherwise, |p| unsafe { load_one(element::<S>(p, at)) }.to_scalar().to_f64())
     };
-    for row in 0..strip.rows {
+    for row in (0..strip.rows).filter(|row| !finite[*row]) {
         let mut x = [0.0; SHORT];
         for (i, x) in x[..n].iter_mut().enumerate() {
             // SAFETY: an element of the row.
@@ -192,10 +196,11 @@ pub(super) fn norm_columns(
             let strip = || StripOf::<T, 1> { row, rows, n, from, to, parameters, element: PhantomData };
             // SAFETY: the strips have these elements, and the callers' guards protect parameters and statistics.
             unsafe {
-                if !dispatch(NormalizeStrip { strip: strip(), eps }) {
+                let finite = dispatch(NormalizeStrip { strip: strip(), eps });
+                if !finite[..rows].iter().all(|finite| *finite) {
                     match size_of::<T>() {
-                        8 => normalize_any::<T, f64>(&strip(), eps),
-                        _ => normalize_any::<T, f32>(&strip(), eps),
+                        8 => normalize_any::<T, f64>(&strip(), eps, &finite),
+                        _ => normalize_any::<T, f32>(&strip(), eps, &finite),
                     }
                 }
             }
