@@ -189,6 +189,7 @@ def check(library, result):
 
 
 def seconds_of(call):
+    """The time of one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
