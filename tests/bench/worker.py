@@ -60,9 +60,9 @@ class Library:
 
     def tensor(self, values, dtype, layout):
         if dtype == "bfloat16":
-            made = self.module.from_numpy(values.astype(np.float32)).to(self.dtype(dtype))
+            made = self.module.from_numpy(values.astype(np.float32, copy=False)).to(self.dtype(dtype))
         else:
-            made = self.module.from_numpy(values.astype(dtype))
+            made = self.module.from_numpy(values.astype(dtype, copy=False))
         if layout == "transposed" and made.dim() > 1:
             return made.transpose(-1, -2).contiguous().transpose(-1, -2)
         if layout == "channels last" and made.dim() == 4:
@@ -76,19 +76,25 @@ def repeated(values, dimension, factor, varies):
     """The copies of an array along a dimension; where they may vary, each is scaled by another factor a little below 1."""
     scales = 1 - (np.arange(factor) * GOLDEN % 1) / 8 if varies else np.ones(factor)
     sizes = values.shape
-    copies = np.expand_dims(values, dimension) * scales.reshape([factor] + [1] * (len(sizes) - dimension))
+    scales = scales.astype(values.dtype).reshape([factor] + [1] * (len(sizes) - dimension))
+    copies = np.expand_dims(values, dimension) * scales
     return copies.reshape([*sizes[:dimension], factor * sizes[dimension], *sizes[dimension + 1 :]])
 
 
-def enlarged(call, elements):
-    """The arguments of a call so large that its largest tensor has about so many elements."""
+# The types in which numbers are computed that become elements of a type; others in float64.
+COMPUTED = {"float32": np.float32, "bfloat16": np.float32}
+
+
+def enlarged(call, elements, dtype):
+    """The arguments of a call so large that its largest tensor has about so many elements, for tensors of a type."""
     once, twice = call["elements"]
     power = max(np.log2(twice / once), 0.1)
     factor = max(1, int(round((elements / once) ** (1 / power))))
     arguments = [dict(a) if isinstance(a, dict) else a for a in call["arguments"]]
     for argument in arguments:
         for tensor in tensors_of(argument):
-            tensor["values"] = np.array(tensor["data"], dtype=np.float64).reshape(tensor["sizes"])
+            computed = COMPUTED.get(dtype if tensor["dtype"] == "own" else tensor["dtype"], np.float64)
+            tensor["values"] = np.array(tensor["data"], dtype=computed).reshape(tensor["sizes"])
     for kind, at, *rest in call["extents"]:
         if kind == "dimension":
             tensor = list(tensors_of(arguments[at]))[rest[0]]
@@ -142,7 +148,8 @@ def keywords(schema):
 def prepared(library, row, case):
     """The call to time, without arguments."""
     leaves = []
-    arguments = [made(library, a, case, leaves) for a in enlarged(row["calls"][case["call"]], case["elements"])]
+    enlarged_arguments = enlarged(row["calls"][case["call"]], case["elements"], case["dtype"])
+    arguments = [made(library, a, case, leaves) for a in enlarged_arguments]
     named = keywords(row["schema"])
     positional = [value for at, value in enumerate(arguments) if at not in named]
     by_name = {name: arguments[at] for at, name in named.items() if at < len(arguments) and arguments[at] is not None}
@@ -183,8 +190,11 @@ def check(library, result):
     tensor = first_tensor(library, result)
     if tensor is None or tensor.is_complex():
         return [None, None]
-    values = tensor.detach().to(library.module.float64).numpy()
-    sums = [float(values.sum()), float(np.abs(values).sum())]
+    tensor = tensor.detach()
+    if tensor.dtype not in (library.module.float32, library.module.float64):
+        tensor = tensor.to(library.module.float64)
+    values = tensor.numpy()
+    sums = [float(v.sum(dtype=np.float64)) for v in (values, np.abs(values))]
     return [value if np.isfinite(value) else None for value in sums]
 
 
@@ -196,10 +206,12 @@ def seconds_of(call):
 
 
 def timed(call, seconds):
-    """The median and the minimum time of a call, in nanoseconds: batches of a tenth of the time each."""
+    """The median and the minimum time of a call, in nanoseconds: batches of a tenth of the time each, or one call that takes longer."""
     once = seconds_of(call)
     if once > SLOWEST:
         raise LeftOut("a call takes seconds")
+    if once > seconds:
+        return once * 1e9, once * 1e9
     number = max(1, int(seconds / 10 / max(once, 1e-7)))
     times = []
     end = time.perf_counter() + seconds

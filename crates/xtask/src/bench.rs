@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: times the workloads or all operators, alone or alternating with PyTorch.
 
+mod bounds;
 mod operators;
 
 use std::collections::BTreeMap;
@@ -44,7 +45,7 @@ pub(crate) struct Options {
     /// Times PyTorch also with glibc set to retain freed memory, which is a fairer comparison for large results.
     #[arg(long, requires = "against")]
     keep: bool,
-    /// Takes a fifth of the time for each workload.
+    /// Takes a fifth of the time for each workload, with `--table ops` a tenth.
     #[arg(long)]
     quick: bool,
     /// The number of rounds. In a round each side runs each workload twice, first in one order of the sides and then in the reverse

@@ -12,6 +12,7 @@ use flambeau_codegen::{NativeFunctions, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::bounds::{self, Bounds};
 use super::{KEEP, KEEPING, OURS, Options, THEIRS, geometric_mean, nanoseconds, same_check};
 use crate::codegen::{FUNCTIONS, read};
 use crate::python;
@@ -125,7 +126,17 @@ pub(super) fn run(options: &Options) -> crate::Outcome {
         bar.set_message(case.name.clone());
         let outcome = match journal.known.remove(&case.name) {
             Some(known) => known,
-            None => journal.write(&case.name, time(case, &mut workers)?)?,
+            None => {
+                let outcome = match time(case, &mut workers) {
+                    Ok(outcome) => outcome,
+                    // Such as for want of memory.
+                    Err(_) => {
+                        workers = Worker::start_all(commands())?;
+                        Outcome::LeftOut("a process ended".to_owned())
+                    }
+                };
+                journal.write(&case.name, outcome)?
+            }
         };
         match outcome {
             Outcome::Timed(times) => timed.push(Timed { row: case.row, name: case.name.clone(), times }),
@@ -138,6 +149,7 @@ pub(super) fn run(options: &Options) -> crate::Outcome {
     bar.finish_and_clear();
     journal.remove()?;
     report(&rows, &timed, sides, &families()?);
+    explain(&timed, &Bounds::read()?);
     println!("left out: {} cases", cases.len() - timed.len());
     for (reason, names) in &left_out {
         let shown: Vec<&str> = names.iter().copied().take(8).collect();
@@ -189,7 +201,7 @@ fn command(side: &str, interpreter: &str, module: &Path, options: &Options) -> C
     let mut command = Command::new(interpreter);
     let library = if side == OURS { "flambeau" } else { "torch" };
     command.args([WORKER, "--library", library, "--threads", &options.threads.to_string()]);
-    command.args(["--seconds", if options.quick { "0.02" } else { "0.1" }]);
+    command.args(["--seconds", if options.quick { "0.01" } else { "0.1" }]);
     command.env("PYTHONPATH", module);
     if side == KEEPING {
         command.env("GLIBC_TUNABLES", KEEP);
@@ -322,6 +334,24 @@ fn report(rows: &[Row], timed: &[Timed], sides: &[&str], families: &BTreeMap<Str
             below(0.7)
         );
     }
+}
+
+/// Below this ratio to PyTorch's speed, a case needs a reason.
+const SLOW: f64 = 0.7;
+
+/// Prints how many slow cases have which reason, and those that have none.
+fn explain(timed: &[Timed], bounds: &Bounds) {
+    let (mut reasons, mut unexplained) = (BTreeMap::<&str, usize>::new(), vec![]);
+    for one in timed.iter().filter(|one| one.times.ratios[0] < SLOW) {
+        match bounds.reason(&one.name) {
+            Some(reason) => *reasons.entry(reason).or_default() += 1,
+            None => unexplained.push(one),
+        }
+    }
+    println!("cases below {SLOW}, by the reasons of {}:", bounds::FILE);
+    reasons.iter().for_each(|(reason, cases)| println!("{cases:5} {reason}"));
+    println!("{:5} without a reason", unexplained.len());
+    unexplained.iter().for_each(|one| println!("      {:.2} {}", one.times.ratios[0], one.name));
 }
 
 /// A case that became slower than this, relative to PyTorch, is named.
