@@ -23,6 +23,8 @@ const TILE_ROWS: usize = 8;
 const MIN_COLUMNS: usize = 8;
 /// Elements of adjacent short rows that are folded as one row.
 const PACKED: usize = 64;
+/// The same where there are so many rows that levels are full: addresses are found for few rows, and vectors of accumulators are many.
+const MOST_PACKED: usize = 512;
 
 /// Whether the kept dimension is dense, nearer in memory than the reduced ones, and has enough columns.
 pub(super) fn suits(reduction: &Reduction) -> bool {
@@ -55,7 +57,8 @@ fn rows_packed(reduction: &Reduction) -> usize {
     let columns = columns(reduction);
     match &reduction.reduced[..] {
         [dim] if 2 * columns <= PACKED && dim.input == (columns * reduction.input.size()) as i64 => {
-            1 << (PACKED / columns).ilog2()
+            let fills_levels = (MOST_PACKED / columns).min(dim.size as usize / LEVEL);
+            1 << fills_levels.max(PACKED / columns).ilog2()
         }
         _ => 1,
     }
@@ -113,9 +116,12 @@ impl<'r> Plan<'r> {
         self.reduction.outputs() / self.columns * self.columns.div_ceil(COLUMNS)
     }
 
-    /// Rows of a task.
+    /// Rows of a task: of about as many elements however many are folded as one.
     fn rows(&self) -> usize {
-        ROWS * self.packed
+        match self.packed {
+            1 => ROWS,
+            packed => packed * (ROWS * PACKED / (self.columns * packed)),
+        }
     }
 
     /// Chunks of rows of each strip.
@@ -206,7 +212,7 @@ fn combine_rows<'p>(plan: &Plan<'_>, parts: &'p mut [Words]) -> &'p [Words] {
     while step < rows {
         for row in (0..rows - step).step_by(2 * step) {
             let (before, after) = parts.split_at_mut((row + step) * words);
-            combine(plan, &mut before[row * words..][..words], &after[..words], plan.width());
+            combine(plan, &mut before[row * words..][..words], &after[..words], COLUMNS.min(plan.columns));
         }
         step *= 2;
     }
@@ -256,20 +262,23 @@ impl<'r> Rows<'r> {
         let (reduction, packed) = (self.plan.reduction, self.plan.packed);
         let start = self.plan.first_row(task);
         let end = reduction.count().min(start + self.plan.rows());
-        let whole = end - (end - start) % packed;
         let mut counter = DimCounter::new(&reduction.reduced, start);
         let mut addresses = [std::ptr::null(); LEVEL];
-        // Rows packed, then those that are left.
-        for (rows, step) in [(start..whole, packed), (whole..end, 1)] {
-            let group = step * if self.direct { LEVEL } else { TILE_ROWS };
-            for first in rows.clone().step_by(group) {
-                let count = group.min(rows.end - first) / step;
-                for (i, address) in addresses[..count].iter_mut().enumerate() {
-                    *address = self.row(offset + counter.input, n * step, i);
-                    counter.advance(step);
-                }
-                each(&addresses[..count], n * step, first);
+        let at_once = if self.direct { LEVEL } else { TILE_ROWS };
+        // As many rows packed as there are; of those that are left half as many, and so on.
+        let (mut first, mut step) = (start, packed);
+        while first < end {
+            let count = at_once.min((end - first) / step);
+            if count == 0 {
+                step /= 2;
+                continue;
             }
+            for (i, address) in addresses[..count].iter_mut().enumerate() {
+                *address = self.row(offset + counter.input, n * step, i);
+                counter.advance(step);
+            }
+            each(&addresses[..count], n * step, first);
+            first += count * step;
         }
     }
 
@@ -319,19 +328,20 @@ impl<'r> Work<'r> {
         if folded > 0 {
             combine(&plan, total, level, plan.width());
         }
-        if plan.packed > 1 {
-            unpack(&plan, level, total);
-        }
+        unpack(&plan, total);
     }
 }
 
-/// Combines the accumulators of the rows that were folded as one, in order, into the first columns of `total`.
-fn unpack(plan: &Plan<'_>, level: &mut [Words], total: &mut [Words]) {
-    level.fill(plan.identity);
-    let from: *const u8 = total.as_ptr().cast();
-    let row = |index: usize| from.wrapping_add(index * plan.columns * plan.source.size());
-    let addresses: SmallVec<[*const u8; PACKED]> = (0..plan.packed).map(row).collect();
-    // SAFETY: each row has as many accumulators as there are columns, and all are inside `total`.
-    unsafe { plan.fold.accumulate_rows(&addresses, level.as_mut_ptr().cast(), plan.columns, true) };
-    total.copy_from_slice(level);
+/// Combines the accumulators of the rows that were folded as one into the first columns of `total`: the upper half of those that are left
+/// with the lower one.
+fn unpack(plan: &Plan<'_>, total: &mut [Words]) {
+    let to: *mut u8 = total.as_mut_ptr().cast();
+    let mut packed = plan.packed;
+    while packed > 1 {
+        packed /= 2;
+        let n = packed * plan.columns;
+        let upper = to.wrapping_add(n * plan.source.size()).cast_const();
+        // SAFETY: there are twice as many accumulators in `total`, of which the upper half is read.
+        unsafe { plan.fold.accumulate_rows(&[upper], to, n, true) };
+    }
 }
