@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 /// Elements of each row that are transposed at a time, and the largest number of rows.
 const BLOCK: [usize; 2] = [64, 16];
 
-/// A block whose elements were converted, before or after it is transposed.
+/// A block whose elements are converted before or after it is transposed.
 type Converted = [MaybeUninit<[u64; 2]>; BLOCK[0] * BLOCK[1]];
 
 /// Elements of neighbouring rows: `n` of each of `width` rows, which are dense across the rows, and whose elements lie `step` bytes apart
@@ -37,22 +37,23 @@ impl Neighbors {
     /// - There are at most 16 rows; all elements are readable, and `to` takes `n` elements of each row.
     pub(super) unsafe fn gather(self, convert: StridedConvert, from: *const u8, to: *mut u8, pitch: usize) {
         let [memory, kernel] = convert.sizes();
-        let mut converted: Converted = [const { MaybeUninit::uninit() }; _];
-        let rows: *mut u8 = converted.as_mut_ptr().cast();
+        let mut moved: Converted = [const { MaybeUninit::uninit() }; _];
+        let rows: *mut u8 = moved.as_mut_ptr().cast();
         self.blocks(|first, n| {
             let from = self.address(from.cast_mut(), first);
-            // SAFETY: a block of both sides, and of the converted elements.
+            // SAFETY: a block of both sides, and of the elements to convert.
             unsafe {
                 let to = to.add(first * kernel);
                 if convert.is_move() {
                     return transpose(from, self.step as isize, [n, self.width], kernel, to, pitch);
                 }
-                let row = self.width * kernel;
-                for i in 0..n {
-                    let from = self.address(from, i);
-                    convert.run(from, memory as i64, rows.add(i * row), kernel as i64, self.width);
+                // Transposed first, since a row of the block has more elements than a row in memory.
+                let row = n * memory;
+                transpose(from, self.step as isize, [n, self.width], memory, rows, row);
+                for w in 0..self.width {
+                    let (from, to) = (rows.add(w * row), to.add(w * pitch));
+                    convert.run(from, memory as i64, to, kernel as i64, n);
                 }
-                transpose(rows, row as isize, [n, self.width], kernel, to, pitch);
             }
         });
     }

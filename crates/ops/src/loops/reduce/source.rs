@@ -8,6 +8,9 @@ use crate::loops::tiles::StridedConvert;
 use crate::tensor_iterator::Dim;
 use flambeau_core::{Guarded, Result, ScalarType};
 
+/// Bytes that stay in L1 while rows across them are gathered one after another.
+const IN_L1: usize = 16 << 10;
+
 /// An input whose type in memory may be another than that of the kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
@@ -122,9 +125,10 @@ impl Source {
         to: *mut u8,
         pitch: usize,
     ) {
+        let (step, run) = dims.first().map_or((0, 1), |dim| (dim.input, dim.size as usize));
         let mut counter = DimCounter::new(dims, start);
         if across == self.memory.size() as i64 {
-            let (step, mut done) = (dims.first().map_or(0, |dim| dim.input), 0);
+            let mut done = 0;
             while done < n {
                 let count = counter.left_in_row().min(n - done);
                 let (from, neighbors) =
@@ -133,6 +137,14 @@ impl Source {
                 unsafe { neighbors.gather(self.convert, from, to.add(done * self.size()), pitch) };
                 counter.advance(count);
                 done += count;
+            }
+            return;
+        }
+        if run > width && step.unsigned_abs() as usize * n <= IN_L1 {
+            for w in 0..width {
+                let offset = offset + w as isize * across as isize;
+                // SAFETY: a row; `to` takes `n` elements in each of `width` pitches.
+                unsafe { self.gather(offset, dims, start, n, to.add(w * pitch)) };
             }
             return;
         }

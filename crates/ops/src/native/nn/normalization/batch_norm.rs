@@ -163,7 +163,7 @@ pub fn native_batch_norm(
     Ok((out, as_dtype(&mean, saved)?, as_dtype(&invstd, saved)?))
 }
 
-/// [`scale_and_shift`] of many images whose channels have few elements, or that are few channels, in contiguous memory: by rows of
+/// [`scale_and_shift`] of many images whose channels have few elements, or that are few channels, into contiguous memory: by rows of
 /// several images, with parameters that are repeated for them. Else does nothing and returns `false`.
 fn scale_and_shift_short_rows(name: &'static str, [input, scale, shift, out]: [&Tensor; 4]) -> Result<bool> {
     /// Rows that are shorter take longer to start than to compute.
@@ -174,9 +174,10 @@ fn scale_and_shift_short_rows(name: &'static str, [input, scale, shift, out]: [&
     let area = shape::product(&input.sizes()[2..]);
     let image = channels * area;
     let is_short = (if area > 1 { area } else { channels }) <= SHORT;
-    if !is_short || image == 0 || images < 4 || !input.is_contiguous() || !out.is_contiguous() {
+    if !is_short || image == 0 || images < 4 || !out.is_contiguous() {
         return Ok(false);
     }
+    let input = &ops::contiguous(input, MemoryFormat::Contiguous)?;
     let group = (ROW / image).clamp(1, images / 2);
     let repeated = |parameter: &Tensor| {
         let each = ops::expand(&ops::view(parameter, &[1, channels, 1])?, &[group, channels, area], false)?;
