@@ -50,6 +50,7 @@ use crate::{Tensor, dispatch_all_types};
 use any_fold::AnyFold;
 use blocks::{AccumulateBlocks, AccumulateRows, Floats, FoldEachRow, Folding, Numbers, OrderedNumbers};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
+use half::{bf16, f16};
 use targets::with_targets;
 
 /// Folds the dimensions `mask` of `input` into `out` in accumulators of type `kernel`: i64, f32 or f64.
@@ -116,6 +117,8 @@ where
     T: Element + crate::vectorized::Convert,
     F: Copy + Send + Sync,
     FoldEachRow<T, F>: EveryIsa,
+    FoldEachRow<f16, F>: EveryIsa,
+    FoldEachRow<bf16, F>: EveryIsa,
     AccumulateRows<T, F>: EveryIsa,
     AccumulateBlocks<T, F>: EveryIsa,
 {

@@ -2,10 +2,12 @@
 //! and not once for each of its elements.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
+use super::reduce::strips::STRIP;
 use super::rows;
 use super::strided::copy_strided;
 use crate::gemm::{self, GemmElement, Isa, StridedRows};
 use crate::tensor_iterator::{Operand, Pointers, TensorIterator};
+use crate::vectorized::with_processor_vectors;
 use std::mem::MaybeUninit;
 
 /// Columns of a block: elements of a row of the result.
@@ -17,6 +19,9 @@ const MIN_SIZE: i64 = 8;
 
 /// Rows and columns from which on a matrix is transposed in registers: blocks of fewer take as long as whole ones.
 const MIN_IN_REGISTERS: usize = 8;
+
+/// Rows of few elements from which on they are transposed by shuffles.
+const MIN_PACKED_ROWS: usize = 16;
 
 /// A block of any type: rows of [`COLUMNS`] elements.
 pub(super) type Tile = [MaybeUninit<u64>; COLUMNS * BLOCK_BYTES / 8];
@@ -181,7 +186,8 @@ pub(crate) unsafe fn transpose(
             8 if fills_blocks => by_blocks::<f64>(&matrix, to, pitch),
             _ => false,
         };
-        if done {
+        let is_packed = row_stride == (len * size) as isize;
+        if done || (is_packed && transpose_few_columns(from, [rows, len], size, to, pitch)) {
             return;
         }
         if len < rows {
@@ -196,4 +202,98 @@ pub(crate) unsafe fn transpose(
             copy_strided(from, size as i64, to, pitch as i64, len, size);
         }
     }
+}
+
+/// Moves `count` rows of `N` elements to the columns of a tile. The number is constant, so that the compiler makes it shuffles of vectors.
+///
+/// # Safety
+/// - `from` is valid for reading the rows, of which there are at most [`STRIP`].
+#[inline(always)]
+pub(super) unsafe fn transpose_packed<T: Copy, const N: usize>(
+    from: *const T,
+    tile: &mut [[MaybeUninit<T>; STRIP]; N],
+    count: usize,
+) {
+    for row in 0..count.min(STRIP) {
+        for (i, elements) in tile.iter_mut().enumerate() {
+            // SAFETY: an element of the row; any bytes are a `MaybeUninit`.
+            elements[row] = unsafe { from.add(row * N + i).cast::<MaybeUninit<T>>().read_unaligned() };
+        }
+    }
+}
+
+/// [`transpose`] of rows that follow one another; `false` where there are few, or they have another number of elements than a few.
+///
+/// # Safety
+/// - As for [`transpose`].
+unsafe fn transpose_few_columns(
+    from: *const u8,
+    [rows, len]: [usize; 2],
+    size: usize,
+    to: *mut u8,
+    pitch: usize,
+) -> bool {
+    /// # Safety
+    /// - As the enclosing function, with elements of the size of `Bits`.
+    unsafe fn of_size<Bits: Copy>(
+        from: *const u8,
+        [rows, len]: [usize; 2],
+        to: *mut u8,
+        pitch: usize,
+    ) -> bool {
+        // SAFETY: this function's condition.
+        unsafe {
+            match len {
+                2 => through_tile::<Bits, 2>(from.cast(), rows, to, pitch),
+                3 => through_tile::<Bits, 3>(from.cast(), rows, to, pitch),
+                4 => through_tile::<Bits, 4>(from.cast(), rows, to, pitch),
+                5 => through_tile::<Bits, 5>(from.cast(), rows, to, pitch),
+                6 => through_tile::<Bits, 6>(from.cast(), rows, to, pitch),
+                7 => through_tile::<Bits, 7>(from.cast(), rows, to, pitch),
+                _ => return false,
+            }
+        }
+        true
+    }
+    // SAFETY: this function's condition.
+    unsafe {
+        match size {
+            _ if rows < MIN_PACKED_ROWS => false,
+            1 => of_size::<u8>(from, [rows, len], to, pitch),
+            2 => of_size::<u16>(from, [rows, len], to, pitch),
+            4 => of_size::<u32>(from, [rows, len], to, pitch),
+            8 => of_size::<u64>(from, [rows, len], to, pitch),
+            _ => false,
+        }
+    }
+}
+
+/// Transposes rows of `N` elements in a tile, whose columns are then copied: the compiler need not check whether these overlap.
+///
+/// # Safety
+/// - As for [`transpose`].
+unsafe fn through_tile<Bits: Copy, const N: usize>(
+    from: *const Bits,
+    rows: usize,
+    to: *mut u8,
+    pitch: usize,
+) {
+    let mut tile = [[MaybeUninit::<Bits>::uninit(); STRIP]; N];
+    with_processor_vectors(
+        #[inline(always)]
+        || {
+            for first in (0..rows).step_by(STRIP) {
+                let count = STRIP.min(rows - first);
+                // SAFETY: these rows are readable, and `to` takes as many elements at each multiple of the pitch.
+                unsafe {
+                    transpose_packed(from.add(first * N), &mut tile, count);
+                    for (i, column) in tile.iter().enumerate() {
+                        let to = to.offset(i as isize * pitch as isize).cast::<Bits>().add(first);
+                        let bytes = count * size_of::<Bits>();
+                        to.cast::<u8>().copy_from_nonoverlapping(column.as_ptr().cast(), bytes);
+                    }
+                }
+            }
+        },
+    );
 }

@@ -3,30 +3,47 @@
 #![expect(unsafe_code, reason = "declares folds of raw elements")]
 
 use super::accumulator::Accumulator;
-use super::fold::{DenseRows, RowFold};
-use super::strips::{BlockShape, STRIP, Strip, StripResults};
+use super::fold::{DenseRows, RowFold, computing_type};
+use super::strips::{BlockShape, MAX_PACKED, STRIP, Strip, StripResults};
+use flambeau_core::ScalarType;
 
 /// A fold with its kernels. Accumulators and elements are of one type, which only the fold knows.
 pub(super) trait AnyFold: Sync {
     /// The identity element.
     fn identity(&self) -> Accumulator;
 
-    /// Folds each of `count` rows of `n` dense elements, at most a [`CHUNK`](super::fold::CHUNK), into adjacent accumulators at `to`; rows
-    /// begin `row_stride` bytes from each other.
-    ///
-    /// # Safety
-    /// - The rows are valid for reading, and `to` for writing.
-    unsafe fn fold_rows(&self, from: *const u8, n: usize, row_stride: isize, to: *mut u8, count: usize);
+    /// The type of accumulators and elements.
+    fn dtype(&self) -> ScalarType;
 
-    /// The fold of `n` dense elements, at most a [`CHUNK`](super::fold::CHUNK).
+    /// Whether [`fold_rows`](Self::fold_rows) takes elements of type `memory`: those of another type are converted in registers.
+    fn reads(&self, memory: ScalarType) -> bool {
+        computing_type(memory) == self.dtype()
+    }
+
+    /// Folds each of `count` rows of `n` dense elements of type `memory`, at most a [`CHUNK`](super::fold::CHUNK), into adjacent accumulators
+    /// at `to`; rows begin `row_stride` bytes from each other.
     ///
     /// # Safety
-    /// - `from` is valid for reading them.
+    /// - The rows are valid for reading, and `to` for writing. The fold [reads](Self::reads) the type.
+    unsafe fn fold_rows(
+        &self,
+        memory: ScalarType,
+        from: *const u8,
+        n: usize,
+        row_stride: isize,
+        to: *mut u8,
+        count: usize,
+    );
+
+    /// The fold of `n` dense elements of type `memory`, at most a [`CHUNK`](super::fold::CHUNK).
+    ///
+    /// # Safety
+    /// - `from` is valid for reading them. The fold [reads](Self::reads) the type.
     #[inline]
-    unsafe fn block(&self, from: *const u8, n: usize) -> Accumulator {
+    unsafe fn block(&self, memory: ScalarType, from: *const u8, n: usize) -> Accumulator {
         let mut state = self.identity();
         // SAFETY: this function's condition; an accumulator takes any element.
-        unsafe { self.fold_rows(from, n, 0, state.as_mut_ptr(), 1) };
+        unsafe { self.fold_rows(memory, from, n, 0, state.as_mut_ptr(), 1) };
         state
     }
 
@@ -68,12 +85,32 @@ impl RowFold<1> for &dyn AnyFold {
 
     unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Accumulator {
         // SAFETY: this function's condition.
-        unsafe { AnyFold::block(self, from, n) }
+        unsafe { AnyFold::block(self, self.dtype(), from, n) }
     }
 
     unsafe fn run(self, from: *const u8, n: usize, _: usize, _: usize) -> Accumulator {
         // SAFETY: this function's condition: the kernel takes any number of blocks.
-        unsafe { AnyFold::block(self, from, n) }
+        unsafe { AnyFold::block(self, self.dtype(), from, n) }
+    }
+
+    fn reads(self, memory: ScalarType, _: ScalarType) -> bool {
+        AnyFold::reads(self, memory)
+    }
+
+    fn folds_packed(self, n: usize) -> bool {
+        (2..=MAX_PACKED).contains(&n)
+    }
+
+    unsafe fn in_memory(
+        self,
+        memory: ScalarType,
+        from: *const u8,
+        n: usize,
+        _: usize,
+        _: usize,
+    ) -> Accumulator {
+        // SAFETY: this function's conditions: the kernel takes any number of blocks.
+        unsafe { AnyFold::block(self, memory, from, n) }
     }
 
     unsafe fn strip(self, strip: Strip, results: &StripResults<1>) {
@@ -82,13 +119,13 @@ impl RowFold<1> for &dyn AnyFold {
     }
 
     unsafe fn rows(self, rows: DenseRows<1>) {
-        let DenseRows { from, n, size, row_stride, to: [to], strides: [stride], count } = rows;
+        let DenseRows { memory, from, n, row_stride, to: [to], strides: [stride], count, .. } = rows;
         // SAFETY: this function's conditions.
         unsafe {
-            if stride != size as isize {
+            if stride != self.dtype().size() as isize {
                 return rows.each(self);
             }
-            AnyFold::fold_rows(self, from, n, row_stride, to, count);
+            AnyFold::fold_rows(self, memory, from, n, row_stride, to, count);
             AnyFold::write(self, to, count, to, stride);
         }
     }

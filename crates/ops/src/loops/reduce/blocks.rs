@@ -4,14 +4,16 @@
 use super::accumulator::Accumulator;
 use super::any_fold::AnyFold;
 use super::fold::{BLOCK, CHUNK, Epilogue, FloatFold, NumberFold, OrderedFold};
-use super::strips::BlockShape;
+use super::strips::{BlockShape, MAX_PACKED, STRIP};
 use crate::loops::prefetch::Prefetch;
 use crate::loops::rows::touch_second_half;
+use crate::loops::transposed::transpose_packed;
 use crate::vectorized::{
     CodegenAnchor, Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, Vector,
-    dispatch, load_one,
+    dispatch, load_one, with_processor_vectors,
 };
-use flambeau_core::{Element, Scalar};
+use flambeau_core::{Element, Scalar, ScalarType};
+use half::{bf16, f16};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -68,10 +70,10 @@ impl<T: Element, F> Folding<T, F> {
 }
 
 impl<T, F: Copy> Folding<T, F> {
-    /// The kernel for a single row of `n` elements.
-    fn one_row(&self, from: *const T, n: usize, to: *mut T) -> FoldEachRow<T, F> {
+    /// The kernel for a single row of `n` elements of `S`, in memory or as accumulators.
+    fn one_row<S>(&self, from: *const u8, n: usize, to: *mut u8) -> FoldEachRow<S, F> {
         FoldEachRow {
-            from,
+            from: from.cast(),
             n,
             row_stride: 0,
             to,
@@ -83,11 +85,63 @@ impl<T, F: Copy> Folding<T, F> {
     }
 }
 
+/// Replaces each of `n` dense elements by a function of it in f64. The results go where the elements were, so that the compiler sees that
+/// none is read later, and makes the loop one of vectors.
+///
+/// # Safety
+/// - They are this thread's to write.
+#[inline]
+unsafe fn map_in_place<T: Element + Convert>(elements: *mut T, n: usize, f: impl Fn(f64) -> f64) {
+    with_processor_vectors(
+        #[inline(always)]
+        || {
+            for i in 0..n {
+                // SAFETY: this function's condition.
+                unsafe {
+                    let at = elements.add(i);
+                    let result = f(load_one(at).to_scalar().to_f64());
+                    at.write_unaligned(T::from_scalar(Scalar::Float(result)));
+                }
+            }
+        },
+    );
+}
+
+impl<T: Element + Convert, F> Folding<T, F> {
+    /// Applies the epilogue to `n` dense accumulators, in place.
+    ///
+    /// # Safety
+    /// - They are this thread's to write.
+    unsafe fn finish(&self, accumulators: *mut T, n: usize) {
+        // SAFETY: this function's condition.
+        unsafe {
+            match self.epilogue {
+                Epilogue::Identity => {}
+                Epilogue::Divide(by) => map_in_place(
+                    accumulators,
+                    n,
+                    #[inline(always)]
+                    |x| x / by,
+                ),
+                Epilogue::Power(p) => map_in_place(
+                    accumulators,
+                    n,
+                    #[inline(always)]
+                    |x| x.powf(p),
+                ),
+                Epilogue::Sqrt => map_in_place(accumulators, n, f64::sqrt),
+            }
+        }
+    }
+}
+
 impl<T, F> AnyFold for Folding<T, F>
 where
     T: Element + Convert,
     F: Copy + Send + Sync,
     FoldEachRow<T, F>: EveryIsa,
+    FoldEachRow<f16, F>: EveryIsa,
+    FoldEachRow<bf16, F>: EveryIsa,
     AccumulateRows<T, F>: EveryIsa,
     AccumulateBlocks<T, F>: EveryIsa,
 {
@@ -95,19 +149,40 @@ where
         Accumulator::of(self.identity)
     }
 
-    unsafe fn fold_rows(&self, from: *const u8, n: usize, row_stride: isize, to: *mut u8, count: usize) {
-        let (from, to) = (from.cast(), to.cast());
-        // SAFETY: the rows hold `n` elements each, and `to` takes one for each.
-        unsafe { dispatch(FoldEachRow { row_stride, count, ..self.one_row(from, n, to) }) }
+    fn dtype(&self) -> ScalarType {
+        T::SCALAR_TYPE
+    }
+
+    unsafe fn fold_rows(
+        &self,
+        memory: ScalarType,
+        from: *const u8,
+        n: usize,
+        row_stride: isize,
+        to: *mut u8,
+        count: usize,
+    ) {
+        // SAFETY: the rows hold `n` elements each of the type in memory, and `to` takes an accumulator for each.
+        unsafe {
+            match memory {
+                ScalarType::F16 => {
+                    dispatch(FoldEachRow { row_stride, count, ..self.one_row::<f16>(from, n, to) });
+                }
+                ScalarType::BF16 => {
+                    dispatch(FoldEachRow { row_stride, count, ..self.one_row::<bf16>(from, n, to) });
+                }
+                _ => dispatch(FoldEachRow { row_stride, count, ..self.one_row::<T>(from, n, to) }),
+            }
+        }
     }
 
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator {
         // SAFETY: accumulators of this fold hold elements of `T`.
         unsafe {
             let pair = [a, b].map(|acc| load_one(acc.as_ptr().cast::<T>()));
-            let (from, mut result) = (pair.as_ptr(), self.identity);
-            let to = &raw mut result;
-            dispatch(FoldEachRow { pairs: true, ..self.one_row(from, 2, to) });
+            let (from, mut result) = (pair.as_ptr().cast(), self.identity);
+            let to = (&raw mut result).cast();
+            dispatch(FoldEachRow { pairs: true, ..self.one_row::<T>(from, 2, to) });
             Accumulator::of(result)
         }
     }
@@ -151,9 +226,15 @@ where
     }
 
     unsafe fn write(&self, from: *const u8, n: usize, to: *mut u8, stride: isize) {
-        for i in 0..n {
-            // SAFETY: `from` holds `n` accumulators, and each address takes a result.
-            unsafe {
+        // SAFETY: `from` holds `n` accumulators, and each address takes a result.
+        unsafe {
+            if stride == size_of::<T>() as isize {
+                if from != to.cast_const() {
+                    from.copy_to(to, n * size_of::<T>());
+                }
+                return self.finish(to.cast(), n);
+            }
+            for i in 0..n {
                 let value = load_one(from.cast::<T>().add(i));
                 to.offset(i as isize * stride).cast::<T>().write_unaligned(self.epilogue.apply(value));
             }
@@ -235,15 +316,15 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
     }
 }
 
-/// Folds each of `count` rows of `n` elements, `row_stride` bytes from one to the next, into adjacent accumulators; or, with `pairs`,
-/// combines two accumulators.
+/// Folds each of `count` rows of `n` elements, `row_stride` bytes from one to the next, into adjacent accumulators, which are elements of
+/// the vectors of `T`; or, with `pairs`, combines two accumulators.
 ///
 /// All rows are folded by one call, so that the processor loads the next row while it combines the lanes of this one.
 pub(crate) struct FoldEachRow<T, F> {
     from: *const T,
     n: usize,
     row_stride: isize,
-    to: *mut T,
+    to: *mut u8,
     count: usize,
     pairs: bool,
     prefetch: Prefetch,
@@ -254,20 +335,76 @@ impl<T, F: CodegenAnchor> CodegenAnchor for FoldEachRow<T, F> {
     type Anchor = F::Anchor;
 }
 
+/// An accumulator of a fold of elements of `T`.
+type LaneOf<I, T> = <<T as Lanes<I>>::Vector as Vector>::Element;
+
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldEachRow<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        for row in 0..self.count {
-            let from = self.from.wrapping_byte_offset(row as isize * self.row_stride);
-            // SAFETY: each row holds `n` elements, and `to` takes one for each.
-            unsafe {
-                let acc = if self.pairs {
-                    let [a, b] = [0, 1].map(|i| T::Vector::splat(T::load_one(from.add(i)).widen()));
-                    self.lanes.combine(a, b)
+        let is_packed = !self.pairs && self.row_stride == (self.n * size_of::<T>()) as isize;
+        // SAFETY: this kernel's conditions.
+        unsafe {
+            match self.n {
+                _ if !is_packed => fold_each::<I, T, F>(&self),
+                2 => fold_packed::<I, T, F, 2>(&self),
+                3 => fold_packed::<I, T, F, 3>(&self),
+                4 => fold_packed::<I, T, F, 4>(&self),
+                5 => fold_packed::<I, T, F, 5>(&self),
+                6 => fold_packed::<I, T, F, 6>(&self),
+                7 => fold_packed::<I, T, F, 7>(&self),
+                MAX_PACKED => fold_packed::<I, T, F, MAX_PACKED>(&self),
+                _ => fold_each::<I, T, F>(&self),
+            }
+        }
+    }
+}
+
+/// Folds row after row.
+///
+/// # Safety
+/// - Each row holds `n` elements, and `to` takes an accumulator for each.
+#[inline(always)]
+unsafe fn fold_each<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(work: &FoldEachRow<T, F>) {
+    for row in 0..work.count {
+        let from = work.from.wrapping_byte_offset(row as isize * work.row_stride);
+        // SAFETY: this function's condition.
+        unsafe {
+            let acc = if work.pairs {
+                let [a, b] = [0, 1].map(|i| T::Vector::splat(T::load_one(from.add(i)).widen()));
+                work.lanes.combine(a, b)
+            } else {
+                fold_lanes::<I, T, F>(from, work.n, work.prefetch, work.lanes)
+            };
+            let result = lanes_of(acc)[0].assume_init();
+            work.to.cast::<LaneOf<I, T>>().add(row).write_unaligned(result);
+        }
+    }
+}
+
+/// Folds rows of `N` elements that follow one another in memory, each in a lane of its own.
+///
+/// # Safety
+/// - As for [`fold_each`].
+#[inline(always)]
+unsafe fn fold_packed<I: Isa, T: Lanes<I>, F: LaneFold<I, T>, const N: usize>(work: &FoldEachRow<T, F>) {
+    let lanes = T::Vector::LANES;
+    let mut tile = [[MaybeUninit::<T>::zeroed(); STRIP]; N];
+    for first in (0..work.count).step_by(STRIP) {
+        let count = STRIP.min(work.count - first);
+        // SAFETY: this function's condition; the tile holds whole vectors of elements, or zeros.
+        unsafe {
+            transpose_packed(work.from.add(first * N), &mut tile, count);
+            let to = work.to.cast::<LaneOf<I, T>>().add(first);
+            for row in (0..count).step_by(lanes) {
+                let mut acc = work.lanes.identity();
+                for elements in &tile {
+                    acc = work.lanes.step(acc, T::load(elements.as_ptr().cast::<T>().add(row)));
+                }
+                if row + lanes <= count {
+                    acc.store(to.add(row));
                 } else {
-                    fold_lanes::<I, T, F>(from, self.n, self.prefetch, self.lanes)
-                };
-                self.to.add(row).write_unaligned(first_lane::<I, T>(acc));
+                    acc.store_partial(to.add(row), count - row);
+                }
             }
         }
     }

@@ -90,6 +90,30 @@ pub(crate) trait RowFold<const M: usize>: Copy + Sync {
             unsafe { self.block(from.add(start * size), BLOCK.min(n - start), first + start) }
         }))
     }
+    /// Whether elements of type `memory` can be folded as they are, which are of type `kernel` in blocks and strips.
+    fn reads(self, memory: ScalarType, kernel: ScalarType) -> bool {
+        memory == kernel
+    }
+    /// Whether [`rows`](Self::rows) folds rows of `n` elements that follow one another faster than [`strip`](Self::strip).
+    fn folds_packed(self, _: usize) -> bool {
+        false
+    }
+    /// The state of up to [`CHUNK`] elements of type `memory`, of `size` bytes.
+    ///
+    /// # Safety
+    /// - As for [`block`](Self::block), with elements of a type that the fold [reads](Self::reads).
+    #[inline]
+    unsafe fn in_memory(
+        self,
+        _memory: ScalarType,
+        from: *const u8,
+        n: usize,
+        first: usize,
+        size: usize,
+    ) -> Self::State {
+        // SAFETY: this function's condition: they are of the fold's type.
+        unsafe { self.dense(from, n, first, size) }
+    }
     /// [`block`](Self::block) or [`run`](Self::run), by the number of elements.
     ///
     /// # Safety
@@ -107,7 +131,7 @@ pub(crate) trait RowFold<const M: usize>: Copy + Sync {
     /// Folds rows and writes their results.
     ///
     /// # Safety
-    /// - The rows are valid for reading elements of the fold's type, and the addresses of their results for writing.
+    /// - The rows are valid for reading elements of a type that the fold [reads](Self::reads), and the addresses of their results for writing.
     #[inline]
     unsafe fn rows(self, rows: DenseRows<M>) {
         // SAFETY: this function's conditions.
@@ -135,6 +159,8 @@ pub(crate) trait RowFold<const M: usize>: Copy + Sync {
 /// Rows of dense elements, one or more and at most a [`CHUNK`], and the addresses of their `M` results.
 #[derive(Clone, Copy)]
 pub(crate) struct DenseRows<const M: usize> {
+    /// The type of the elements in memory.
+    pub(super) memory: ScalarType,
     pub(super) from: *const u8,
     /// Elements of a row, and the bytes of one.
     pub(super) n: usize,
@@ -158,7 +184,7 @@ impl<const M: usize> DenseRows<M> {
             let from = self.from.wrapping_offset(row * self.row_stride);
             let to = std::array::from_fn(|m| self.to[m].wrapping_offset(row * self.strides[m]));
             // SAFETY: by this function's conditions.
-            unsafe { fold.write(fold.dense(from, self.n, 0, self.size), to) };
+            unsafe { fold.write(fold.in_memory(self.memory, from, self.n, 0, self.size), to) };
         }
     }
 }

@@ -67,11 +67,13 @@ pub(super) fn fold_inner<F: RowFold<M>, const M: usize>(
     sizes: [usize; M],
     fold: F,
 ) {
-    if let Some(rows) = ShortRows::of(reduction, source, targets, sizes, fold) {
+    let outputs = Targets { base: targets, size: sizes };
+    let inner = InnerReduction { reduction, source, targets: outputs, fold, width: width(reduction) };
+    if !inner.folds_packed()
+        && let Some(rows) = ShortRows::of(reduction, source, targets, sizes, fold)
+    {
         return rows.fold();
     }
-    let targets = Targets { base: targets, size: sizes };
-    let inner = InnerReduction { reduction, source, targets, fold, width: width(reduction) };
     let (count, groups) = (reduction.count(), inner.groups());
     if count <= CHUNK {
         let grain = (GRAIN / (count * inner.width).max(1)).max(1);
@@ -90,6 +92,16 @@ fn width(reduction: &Reduction) -> usize {
 }
 
 impl<F: RowFold<M>, const M: usize> InnerReduction<'_, F, M> {
+    /// Whether rows are short, many follow one another in memory, and the fold takes them so.
+    fn folds_packed(&self) -> bool {
+        let (n, size) = (self.reduction.count(), self.source.memory_size());
+        let many_adjacent = match &self.reduction.kept[..] {
+            [rows] => rows.input == (n * size) as i64 && rows.output == self.targets.size[0] as i64,
+            _ => false,
+        };
+        many_adjacent && self.fold.folds_packed(n) && self.width == 1 && self.is_dense()
+    }
+
     /// How many rows the innermost kept dimension has.
     fn inner(&self) -> usize {
         self.reduction.kept.first().map_or(1, |dim| dim.size as usize)
@@ -193,7 +205,8 @@ impl<F: RowFold<M>, const M: usize> InnerReduction<'_, F, M> {
 
     /// Folds the next `left` rows, each of which is dense.
     fn fold_dense_rows(&self, mut counter: DimCounter<'_>, mut left: usize) {
-        let (n, size) = (self.reduction.count(), self.source.size());
+        let (n, size) = (self.reduction.count(), self.source.memory_size());
+        let [memory, _] = self.source.types();
         let [row_stride, stride] = self.reduction.kept.first().map_or([0, 0], |dim| [dim.input, dim.output]);
         let stride = stride as isize / self.targets.size[0] as isize;
         let strides = self.targets.size.map(|size| stride * size as isize);
@@ -203,6 +216,7 @@ impl<F: RowFold<M>, const M: usize> InnerReduction<'_, F, M> {
             // SAFETY: these rows are in the input, and their results are this thread's to write.
             unsafe {
                 self.fold.rows(DenseRows {
+                    memory,
                     from,
                     n,
                     size,
@@ -219,22 +233,23 @@ impl<F: RowFold<M>, const M: usize> InnerReduction<'_, F, M> {
 
     /// Whether rows are not empty and can be read in memory, without a tile.
     fn is_dense(&self) -> bool {
-        let (n, size) = (self.reduction.count(), self.source.size() as i64);
+        let (n, size) = (self.reduction.count(), self.source.memory_size() as i64);
+        let [memory, kernel] = self.source.types();
         let stride = match self.reduction.reduced.as_slice() {
             [dim] if n > 1 => dim.input,
             [] | [_] => size,
             _ => return false,
         };
-        n > 0 && self.source.is_direct(stride)
+        n > 0 && stride == size && self.fold.reads(memory, kernel)
     }
 
     #[inline]
     fn fold_row(&self, tile: &mut Tile, offset: isize, part: Range<usize>) -> F::State {
         if self.is_dense() {
-            let size = self.source.size();
+            let (size, [memory, _]) = (self.source.memory_size(), self.source.types());
             let from = self.source.at(offset).wrapping_add(part.start * size);
             // SAFETY: these elements of a row are dense in the input.
-            return unsafe { self.fold.dense(from, part.len(), part.start, size) };
+            return unsafe { self.fold.in_memory(memory, from, part.len(), part.start, size) };
         }
         self.fold_tiles(tile, offset, part)
     }

@@ -45,7 +45,7 @@ pub(super) fn fold_small(
         // SAFETY: both are guarded and dense, of the fold's type, and hold `dims.blocks` blocks.
         unsafe {
             if dims.columns == 1 {
-                fold.fold_rows(from, dims.rows, block_bytes as isize, to, dims.blocks);
+                fold.fold_rows(kernel, from, dims.rows, block_bytes as isize, to, dims.blocks);
                 return fold.write(to, dims.blocks, to, size as isize);
             }
             for block in 0..dims.blocks {

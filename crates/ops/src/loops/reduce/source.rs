@@ -47,6 +47,11 @@ impl Source {
         self.kernel.size()
     }
 
+    /// The types of the elements in memory and in the kernel.
+    pub(super) fn types(&self) -> [ScalarType; 2] {
+        [self.memory, self.kernel]
+    }
+
     /// Bytes of an element in memory.
     pub(super) fn memory_size(&self) -> usize {
         self.memory.size()

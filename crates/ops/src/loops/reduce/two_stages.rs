@@ -69,9 +69,21 @@ impl AnyFold for Unfinished<'_> {
         self.fold.identity()
     }
 
-    unsafe fn fold_rows(&self, from: *const u8, n: usize, row_stride: isize, to: *mut u8, count: usize) {
+    fn dtype(&self) -> ScalarType {
+        self.fold.dtype()
+    }
+
+    unsafe fn fold_rows(
+        &self,
+        memory: ScalarType,
+        from: *const u8,
+        n: usize,
+        row_stride: isize,
+        to: *mut u8,
+        count: usize,
+    ) {
         // SAFETY: this function's conditions.
-        unsafe { self.fold.fold_rows(from, n, row_stride, to, count) }
+        unsafe { self.fold.fold_rows(memory, from, n, row_stride, to, count) }
     }
 
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator {
