@@ -16,6 +16,7 @@ mod arg;
 mod blocks;
 mod cascade;
 mod dim_counter;
+mod extremes;
 mod fold;
 mod folds;
 mod inner;
@@ -30,6 +31,7 @@ mod small;
 mod source;
 pub(super) mod strips;
 mod targets;
+mod truth;
 mod two_stages;
 
 pub(crate) use arg::{arg_extreme, extreme_with_index};
@@ -44,14 +46,16 @@ pub(crate) use row_float::{RowFloat, SHORT_ROW};
 pub(crate) use source::Source;
 
 use crate::loops::prefetch::Prefetch;
-use crate::tensor_iterator::DimMask;
+use crate::tensor_iterator::{DimMask, Reduction};
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types};
 use any_fold::AnyFold;
 use blocks::{AccumulateBlocks, AccumulateRows, Floats, FoldEachRow, Folding, Numbers, OrderedNumbers};
+use extremes::Both;
 use flambeau_core::{Element, Result, Scalar, ScalarType};
 use half::{bf16, f16};
 use targets::with_targets;
+use truth::Truth;
 
 /// Folds the dimensions `mask` of `input` into `out` in accumulators of type `kernel`: i64, f32 or f64.
 ///
@@ -74,6 +78,79 @@ pub(crate) fn sum_fold(
 /// `Busy` or `Aliasing` where memory may not be touched.
 pub(crate) fn bool_fold(input: &Tensor, out: &Tensor, mask: DimMask, fold: impl NumberFold) -> Result<()> {
     run::<bool, _>(input, out, mask, Numbers(fold), Epilogue::Identity, fold.identity())
+}
+
+/// Whether some element differs from zero, or all do, along the dimensions `mask`.
+///
+/// # Errors
+/// `Busy` or `Aliasing` where memory may not be touched.
+pub(crate) fn truth_fold(input: &Tensor, out: &Tensor, mask: DimMask, some: bool) -> Result<()> {
+    let prefetch = Prefetch::for_fold(input);
+    let any = Folding::<bool, _>::new(Numbers(Sum), Epilogue::Identity, Sum.identity(), prefetch);
+    let all = Folding::<bool, _>::new(Numbers(Product), Epilogue::Identity, Product.identity(), prefetch);
+    let fold: &dyn AnyFold = if some { &any } else { &all };
+    let Some(truth) = Truth::of(input.dtype(), some) else {
+        return run_any(input, out, mask, ScalarType::Bool, fold);
+    };
+    if small::fold_small(input, out, mask, ScalarType::Bool, fold)? {
+        return Ok(());
+    }
+    with_targets(input, [out], mask, [ScalarType::Bool], |guarded, reduction, targets| {
+        if is_inner(reduction, ScalarType::Bool) {
+            let source = Source::new(guarded, input, input.dtype())?;
+            inner::fold_inner(reduction, source, targets, [1], truth);
+            return Ok(());
+        }
+        fold_by_geometry(
+            Source::new(guarded, input, ScalarType::Bool)?,
+            reduction,
+            targets[0],
+            ScalarType::Bool,
+            fold,
+        )
+    })
+}
+
+/// The minimum and the maximum along the dimensions `mask`, in the types of [`ordered_fold`].
+///
+/// # Errors
+/// As [`ordered_fold`].
+pub(crate) fn extremes_fold(
+    input: &Tensor,
+    [min_out, max_out]: [&Tensor; 2],
+    mask: DimMask,
+    kernel: ScalarType,
+) -> Result<()> {
+    let (min, max, prefetch) = (Minimum::of(kernel), Maximum::of(kernel), Prefetch::for_fold(input));
+    dispatch_all_types!(through_computing, kernel, "reduction", T => {
+        let min = Folding::<T, _>::new(OrderedNumbers(min), Epilogue::Identity, min.identity(), prefetch);
+        let max = Folding::<T, _>::new(OrderedNumbers(max), Epilogue::Identity, max.identity(), prefetch);
+        run_both(input, [min_out, max_out], mask, kernel, [&min, &max])
+    })
+}
+
+/// Folds by two folds at once where rows are read one by one, else by one after the other.
+fn run_both(
+    input: &Tensor,
+    outs: [&Tensor; 2],
+    mask: DimMask,
+    kernel: ScalarType,
+    folds: [&dyn AnyFold; 2],
+) -> Result<()> {
+    if small::fold_small(input, outs[0], mask, kernel, folds[0])? {
+        return run_any(input, outs[1], mask, kernel, folds[1]);
+    }
+    with_targets(input, outs, mask, [kernel; 2], |guarded, reduction, targets| {
+        let source = Source::new(guarded, input, kernel)?;
+        if is_inner(reduction, kernel) {
+            inner::fold_inner(reduction, source, targets, [kernel.size(); 2], Both(folds));
+            return Ok(());
+        }
+        folds
+            .into_iter()
+            .zip(targets)
+            .try_for_each(|(fold, to)| fold_by_geometry(source, reduction, to, kernel, fold))
+    })
 }
 
 /// [`sum_fold`] in any type that has an order except f16 and bf16, whose elements are folded as f32.
@@ -143,14 +220,29 @@ fn run_any(
         return Ok(());
     }
     with_targets(input, [out], mask, [kernel], |guarded, reduction, targets| {
-        let source = Source::new(guarded, input, kernel)?;
-        if outer::suits_fold(reduction) {
-            outer::fold_outer(reduction, source, targets[0], fold);
-        } else if let Some(stages) = two_stages::split(reduction, kernel) {
-            two_stages::fold(&stages, source, targets[0], kernel, fold)?;
-        } else {
-            inner::fold_inner(reduction, source, targets, [kernel.size()], fold);
-        }
-        Ok(())
+        fold_by_geometry(Source::new(guarded, input, kernel)?, reduction, targets[0], kernel, fold)
     })
+}
+
+/// Whether rows are folded one by one, or gathered.
+fn is_inner(reduction: &Reduction, kernel: ScalarType) -> bool {
+    !outer::suits_fold(reduction) && two_stages::split(reduction, kernel).is_none()
+}
+
+/// Folds the elements of `source` into `to` by the loop that suits the geometry.
+fn fold_by_geometry(
+    source: Source,
+    reduction: &Reduction,
+    to: *mut u8,
+    kernel: ScalarType,
+    fold: &dyn AnyFold,
+) -> Result<()> {
+    if outer::suits_fold(reduction) {
+        outer::fold_outer(reduction, source, to, fold);
+    } else if let Some(stages) = two_stages::split(reduction, kernel) {
+        two_stages::fold(&stages, source, to, kernel, fold)?;
+    } else {
+        inner::fold_inner(reduction, source, [to], [kernel.size()], fold);
+    }
+    Ok(())
 }

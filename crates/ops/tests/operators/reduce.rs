@@ -472,6 +472,23 @@ fn out_takes_any_layout_and_may_share_memory() {
 }
 
 #[test]
+fn zeros_of_either_sign_are_false_and_nan_is_true() {
+    let rows = vec![0.0, -0.0, 0.0, f32::NAN, -0.0, 0.0, f32::NAN, 1.0, -2.0];
+    let rows = Tensor::from_vec(rows, &[3, 3]).unwrap();
+    for dtype in [ScalarType::F16, ScalarType::BF16, ScalarType::F32, ScalarType::F64] {
+        let t = rows.to(dtype).unwrap();
+        for t in
+            [t.clone(), ops::contiguous(&ops::t(&t).unwrap(), MemoryFormat::Contiguous).unwrap().t().unwrap()]
+        {
+            assert_eq!(values(&ops::any_dims(&t, Some(&[1]), false).unwrap()), [0.0, 1.0, 1.0]);
+            assert_eq!(values(&ops::all_dims(&t, Some(&[1]), false).unwrap()), [0.0, 0.0, 1.0]);
+            assert_eq!(values(&ops::any_dims(&t, None, false).unwrap()), [1.0]);
+            assert_eq!(values(&ops::all_dims(&t, None, false).unwrap()), [0.0]);
+        }
+    }
+}
+
+#[test]
 fn products_and_pairs() {
     let t = sample(&[6, 5], ScalarType::F64, 2);
     for (dim, dims) in [(0, &[0usize][..]), (1, &[1])] {

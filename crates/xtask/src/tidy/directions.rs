@@ -163,10 +163,11 @@ const OPS: Crate = Crate {
             "loops/device",
             "loops/reduce/any_fold",
             "loops/reduce/folds",
+            "loops/reduce/truth",
             "loops/streaming",
             "loops/transposed",
         ],
-        &["loops/prefetch", "loops/reduce/small", "loops/row_offsets"],
+        &["loops/prefetch", "loops/reduce/extremes", "loops/reduce/small", "loops/row_offsets"],
         &["loops/reduce/blocks", "loops/tiles"],
         &["loops/neighbors"],
         &[

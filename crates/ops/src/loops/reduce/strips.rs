@@ -40,6 +40,11 @@ impl<const M: usize> StripResults<M> {
         std::array::from_fn(|m| self.to[m].wrapping_offset(self.indices[row] * self.sizes[m] as isize))
     }
 
+    /// The addresses of result `m` alone.
+    pub(super) fn only(&self, m: usize) -> StripResults<1> {
+        StripResults { to: [self.to[m]], sizes: [self.sizes[m]], indices: self.indices, count: self.count }
+    }
+
     /// Bytes of a result.
     pub(super) fn size(&self) -> usize {
         self.sizes[0]

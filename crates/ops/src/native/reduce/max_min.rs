@@ -2,7 +2,9 @@
 //! elements.
 
 use super::reduced_spec::{mask_of, reduced_spec};
-use crate::loops::reduce::{Maximum, Minimum, arg_extreme, computing_type, extreme_with_index, ordered_fold};
+use crate::loops::reduce::{
+    Maximum, Minimum, arg_extreme, computing_type, extreme_with_index, extremes_fold, ordered_fold,
+};
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, bail, ensure, shape};
@@ -146,10 +148,10 @@ pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
 }
 
 /// The minimum and the maximum along a dimension, or of all elements.
-pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool, min: &Tensor, max: &Tensor) -> Result<()> {
-    let dims = dim.map_or(vec![], |dim| vec![dim]);
-    amin(self_, &dims, keepdim, min)?;
-    amax(self_, &dims, keepdim, max)
+pub fn aminmax(self_: &Tensor, dim: Option<i64>, _keepdim: bool, min: &Tensor, max: &Tensor) -> Result<()> {
+    let dims = dim.map(|dim| [dim]);
+    let mask = mask_of("aminmax", self_, dims.as_ref().map(<[i64; 1]>::as_slice))?;
+    extremes_fold(self_, [min, max], mask, computing_type(self_.dtype()))
 }
 
 /// Elementwise maximum.

@@ -3,7 +3,7 @@
 use super::complex_parts;
 use super::reduced_spec::{mask_of, reduced_spec};
 use crate::loops::reduce::{Epilogue, NanSum, Nonzeros, NumberFold, Product, Sum};
-use crate::loops::reduce::{bool_fold, computing_type, log_sum_exp, sum_fold};
+use crate::loops::reduce::{bool_fold, computing_type, log_sum_exp, sum_fold, truth_fold};
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, bail, default_dtype, ensure};
@@ -197,7 +197,7 @@ fn any_all_dtype(self_: &Tensor) -> ScalarType {
 
 /// `any` and `all`, of all elements, along one dimension, and along several.
 macro_rules! any_all {
-    ($($name:literal, $fold:ident: $all:ident $dim:ident $dim_meta:ident $dims:ident $dims_meta:ident $all_meta:ident;)*) => {$(
+    ($($name:literal, $some:literal: $all:ident $dim:ident $dim_meta:ident $dims:ident $dims_meta:ident $all_meta:ident;)*) => {$(
         #[doc = concat!("Shape and type of [`", stringify!($all), "`].")]
         pub fn $all_meta(self_: &Tensor) -> Result<TensorSpec> {
             reduced_spec($name, self_, None, false, any_all_dtype(self_))
@@ -205,7 +205,7 @@ macro_rules! any_all {
 
         #[doc = concat!("`", $name, "` of all elements.")]
         pub fn $all(self_: &Tensor, out: &Tensor) -> Result<()> {
-            bool_fold(self_, out, mask_of($name, self_, None)?, $fold)
+            truth_fold(self_, out, mask_of($name, self_, None)?, $some)
         }
 
         #[doc = concat!("Shape and type of [`", stringify!($dim), "`].")]
@@ -215,7 +215,7 @@ macro_rules! any_all {
 
         #[doc = concat!("`", $name, "` along a dimension.")]
         pub fn $dim(self_: &Tensor, dim: i64, _keepdim: bool, out: &Tensor) -> Result<()> {
-            bool_fold(self_, out, mask_of($name, self_, Some(&[dim]))?, $fold)
+            truth_fold(self_, out, mask_of($name, self_, Some(&[dim]))?, $some)
         }
 
         #[doc = concat!("Shape and type of [`", stringify!($dims), "`].")]
@@ -231,14 +231,14 @@ macro_rules! any_all {
             if dim.is_some_and(<[i64]>::is_empty) {
                 return ops::copy_(out, &to_dtype(self_, ScalarType::Bool)?, false);
             }
-            bool_fold(self_, out, mask_of($name, self_, dim)?, $fold)
+            truth_fold(self_, out, mask_of($name, self_, dim)?, $some)
         }
     )*};
 }
 
 any_all! {
-    "any", Sum: any any_dim any_dim_meta any_dims any_dims_meta any_meta;
-    "all", Product: all all_dim all_dim_meta all_dims all_dims_meta all_meta;
+    "any", true: any any_dim any_dim_meta any_dims any_dims_meta any_meta;
+    "all", false: all all_dim all_dim_meta all_dims all_dims_meta all_meta;
 }
 
 /// A copy of type `dtype`.
