@@ -8,6 +8,7 @@ pub mod index_select;
 pub mod isin;
 pub mod masked_select;
 pub mod nonzero;
+mod row_major;
 pub mod searchsorted;
 mod signed_order;
 pub mod sort;

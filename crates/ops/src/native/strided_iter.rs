@@ -33,6 +33,11 @@ impl<const K: usize> StridedIter<K> {
         StridedIter { dims, numel }
     }
 
+    /// Sizes and strides after merging, outermost first, at least one.
+    pub(super) fn dims(&self) -> &[(usize, [i64; K])] {
+        &self.dims
+    }
+
     /// The number of elements.
     pub(super) fn numel(&self) -> usize {
         self.numel
@@ -79,13 +84,24 @@ impl<const K: usize> StridedIter<K> {
     /// Calls `f` with the offsets of the first elements of each row in a range of rows.
     #[inline]
     pub(super) fn for_each_row(&self, rows: Range<usize>, mut f: impl FnMut([i64; K])) {
+        let Some(((height, steps), outer)) = self.dims[..self.dims.len() - 1].split_last() else {
+            return rows.for_each(|_| f([0; K]));
+        };
         if rows.is_empty() {
             return;
         }
-        let mut row = Row::new(&self.dims[..self.dims.len() - 1], rows.start);
-        for _ in rows {
-            f(row.offsets);
-            row.advance();
+        // Rows of a block differ by the same steps; only blocks are found by the counters of the outer dimensions.
+        let (mut left, mut first) = (rows.len(), rows.start % height);
+        let mut block = Row::new(outer, rows.start / height);
+        while left > 0 {
+            let n = (height - first).min(left);
+            let mut offsets: [i64; K] = std::array::from_fn(|k| block.offsets[k] + first as i64 * steps[k]);
+            for _ in 0..n {
+                f(offsets);
+                (0..K).for_each(|k| offsets[k] += steps[k]);
+            }
+            block.advance();
+            (left, first) = (left - n, 0);
         }
     }
 

@@ -274,6 +274,7 @@ const OPS: Crate = Crate {
             "native/fft/stft",
             "native/fft/transforms",
             "native/index/dim_index/geometry",
+            "native/index/row_major",
             "native/index/sort/first_k",
             "native/linalg/einsum",
             "native/linalg/matmul",

@@ -1,13 +1,17 @@
 //! `index` and `index_put`, which index several dimensions by a tensor each, as `x[i, :, mask]` does; `take` and `put`.
 
-use crate::Tensor;
+use crate::native::element_bits::{ElementBits, RawBits};
 use crate::native::factory::copy;
+use crate::native::guarded_slices::{Slices, fill, with_slices};
 use crate::native::index::dim_index::{Combine, DimIndex, ensure_written_once, upcast_if, with_upcast};
 use crate::native::index::index_select::wrapped;
 use crate::native::index::nonzero;
+use crate::native::index::row_major::RowMajor;
 use crate::native::shape::view;
 use crate::structured::TensorSpec;
+use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, error, fallible, shape};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The sizes of an indexing result, and the offsets of its elements in the indexed tensor.
 struct Plan {
@@ -230,14 +234,47 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
         Index("take", "self"),
         "tried to take from an empty tensor"
     );
-    let flat = flat_offsets("take", self_, index)?;
     let made = TensorSpec::like(self_, index.sizes()).allocate("take")?;
-    if let Some(offsets) = flat.filter(|_| made.numel() > 0) {
-        flat_index("take", self_, index, &DimVec::from_elem(0, index.dim()))?
-            .dim_index()
-            .gather(self_, &offsets, &made, true)?;
+    if made.numel() == 0 || self_.device().is_meta() || index.device().is_meta() {
+        return Ok(made);
+    }
+    let index = if index.is_contiguous() {
+        index.clone()
+    } else {
+        copy::clone(index, Some(MemoryFormat::Contiguous))?
+    };
+    let order = RowMajor::new(self_.sizes(), self_.strides());
+    let are_valid = dispatch_all_types!(moved, self_.dtype(), "take", T => {
+        with_slices("take", &[self_, &index], &[&made], |s| {
+            take_elements::<<T as ElementBits>::Bits>(s, &order)
+        })
+    })?;
+    if !are_valid {
+        wrapped("take", &index, 0, self_.numel())?;
+        bail!(Index("take", "index"), "an index was out of bounds while elements were read");
     }
     Ok(made)
+}
+
+/// Copies the elements at the indices, which are dense; false if one of these is out of bounds.
+fn take_elements<B: RawBits>(s: &Slices<'_>, order: &RowMajor) -> Result<bool> {
+    let (from, index, out) = (s.read::<B>(0)?, s.read::<i64>(1)?, s.write::<B>(0)?);
+    let (numel, outside) = (order.numel(), AtomicBool::new(false));
+    fill(out, 1, |range, part| {
+        let mut any = false;
+        for (to, &i) in part.iter_mut().zip(&index[range]) {
+            let number = i + if i < 0 { numel } else { 0 };
+            // As an unsigned integer a number that is still negative is out of bounds, too.
+            let is_outside = number as u64 >= numel as u64;
+            any |= is_outside;
+            let number = if is_outside { 0 } else { number };
+            *to = from[order.offset(number) as usize].normalized();
+        }
+        if any {
+            outside.store(true, Ordering::Relaxed);
+        }
+    });
+    Ok(!outside.into_inner())
 }
 
 /// The offsets of the elements of `self_` at `index`, which counts elements in row-major order.
@@ -249,16 +286,9 @@ fn flat_offsets(name: &str, self_: &Tensor, index: &Tensor) -> Result<Option<Ten
     if self_.is_contiguous() {
         return Ok(Some(checked));
     }
-    let g = self_.geometry();
+    let order = RowMajor::new(self_.sizes(), self_.strides());
     let mut offsets = checked.to_vec::<i64>()?;
-    for offset in &mut offsets {
-        let mut at = *offset;
-        *offset = 0;
-        for (size, stride) in g.sizes().iter().zip(g.strides()).rev() {
-            *offset += at % size * stride;
-            at /= size;
-        }
-    }
+    offsets.iter_mut().for_each(|offset| *offset = order.offset(*offset));
     Ok(Some(Tensor::from_vec(offsets, index.sizes())?))
 }
 

@@ -4,6 +4,7 @@ use crate::native::element_bits::{ElementBits, Numeric};
 use crate::native::factory::copy;
 use crate::native::guarded_slices::with_slices;
 use crate::native::index::masked_select::refuse_meta;
+use crate::native::index::row_major::Divisor;
 use crate::native::index::true_indices::true_indices;
 use crate::native::shape::view;
 use crate::native::strided_iter::StridedIter;
@@ -54,14 +55,9 @@ fn differ_from_zero(self_: &Tensor) -> Result<Vec<bool>> {
 
 /// Writes the remainders of `indices` by `size` to `column`, and replaces the indices by the quotients.
 fn split_indices(indices: &mut [i64], size: i64, column: &mut [i64]) {
-    let is_narrow = indices.last().is_none_or(|last| *last <= i64::from(u32::MAX));
-    if is_narrow && (2..=i64::from(u32::MAX)).contains(&size) {
-        // Multiplied by the reciprocal, rounded up, which is exact for numbers of 32 bits (Lemire, Kaser and Kurz: Faster remainder by
-        // direct computation, 2019).
-        let reciprocal = u64::MAX / size as u64 + 1;
+    if let Some(divisor) = Divisor::new(size, indices.last().copied().unwrap_or(0)) {
         for (index, remainder) in indices.iter_mut().zip(column) {
-            let quotient = ((u128::from(reciprocal) * *index as u128) >> u64::BITS) as i64;
-            (*remainder, *index) = (*index - quotient * size, quotient);
+            (*index, *remainder) = divisor.split(*index);
         }
         return;
     }
