@@ -92,6 +92,51 @@ fn gather_rows<B: RawBits, const N: usize>(
     });
 }
 
+/// Copies rows of up to eight elements, which are not worth the preparations for a row; else does nothing and returns `false`.
+/// `stride` is that of the indexed dimension, and the other strides are those of `iter`.
+fn gather_in_short_rows<B: RawBits>(
+    to: &mut [B],
+    from: &[B],
+    index: &[i64],
+    iter: &StridedIter<2>,
+    stride: i64,
+) -> bool {
+    match iter.row_length() {
+        Some(2) => gather_in_rows::<B, 2>(to, from, index, iter, stride),
+        Some(3) => gather_in_rows::<B, 3>(to, from, index, iter, stride),
+        Some(4) => gather_in_rows::<B, 4>(to, from, index, iter, stride),
+        Some(5) => gather_in_rows::<B, 5>(to, from, index, iter, stride),
+        Some(6) => gather_in_rows::<B, 6>(to, from, index, iter, stride),
+        Some(7) => gather_in_rows::<B, 7>(to, from, index, iter, stride),
+        Some(8) => gather_in_rows::<B, 8>(to, from, index, iter, stride),
+        _ => return false,
+    }
+    true
+}
+
+/// Copies rows of `N` elements.
+fn gather_in_rows<B: RawBits, const N: usize>(
+    to: &mut [B],
+    from: &[B],
+    index: &[i64],
+    iter: &StridedIter<2>,
+    stride: i64,
+) {
+    let [step, index_step] = iter.steps();
+    let index_span = (N as i64 - 1) * index_step + 1;
+    fill(to, N, |range, part| {
+        let mut rows = part.as_chunks_mut::<N>().0.iter_mut();
+        iter.for_each_row(range.start / N..range.end / N, |[at, index_at]| {
+            let Some(to) = rows.next() else { return };
+            let index = &index[index_at as usize..][..index_span as usize];
+            *to = std::array::from_fn(|j| {
+                let offset = at + j as i64 * step + index[j * index_step as usize] * stride;
+                from[offset as usize].normalized()
+            });
+        });
+    });
+}
+
 impl DimIndex<'_> {
     /// Copies the elements of `from` at `index` to `out`, which is dense over `sizes`. If `out` is `fresh`, nobody sees it after a failure.
     pub(crate) fn gather(&self, from: &Tensor, index: &Tensor, out: &Tensor, fresh: bool) -> Result<()> {
@@ -146,6 +191,9 @@ impl DimIndex<'_> {
                 }
                 B::normalize_all(part);
             });
+            return Ok(());
+        }
+        if gather_in_short_rows(out, from, index, &iter, stride) {
             return Ok(());
         }
         fill(out, 1, |range, mut part| {
