@@ -43,6 +43,8 @@ pub(super) trait Numeric: RawBits {
 pub(super) trait Sortable: Numeric {
     /// Whether the type has NaN.
     const HAS_NAN: bool;
+    /// Whether two values are different. NaN differs from everything.
+    fn differs_from(self, other: Self) -> bool;
     /// An unsigned integer whose order is that of the values: NaN is the maximum, all NaN are equal, and so are both zeros. It is
     /// below 2^32 for elements of up to four bytes.
     fn sort_key(self) -> u64;
@@ -120,6 +122,10 @@ impl Numeric for BoolByte {
 
 impl Sortable for BoolByte {
     const HAS_NAN: bool = false;
+    #[inline(always)]
+    fn differs_from(self, other: Self) -> bool {
+        (self.0 != 0) != (other.0 != 0)
+    }
     fn sort_key(self) -> u64 {
         u64::from(self.0 != 0)
     }
@@ -158,6 +164,10 @@ macro_rules! integers {
         impl Sortable for $rust {
             const HAS_NAN: bool = false;
             #[inline(always)]
+            fn differs_from(self, other: Self) -> bool {
+                self != other
+            }
+            #[inline(always)]
             fn sort_key(self) -> u64 {
                 // Shifted so that the minimum becomes 0, then zero-extended.
                 (self.wrapping_sub(<$rust>::MIN) as $bits).into()
@@ -195,6 +205,10 @@ macro_rules! floats {
 
         impl Sortable for $rust {
             const HAS_NAN: bool = true;
+            #[inline(always)]
+            fn differs_from(self, other: Self) -> bool {
+                self != other
+            }
             #[inline(always)]
             fn sort_key(self) -> u64 {
                 const SIGN: $bits = 1 << (<$bits>::BITS - 1);

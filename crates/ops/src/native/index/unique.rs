@@ -1,18 +1,24 @@
 //! `unique` and `unique_consecutive`, of elements or of slices.
 
-use crate::native::element_bits::{ElementBits, Numeric, Sortable};
+use crate::native::element_bits::{ElementBits, Numeric, RawBits, Sortable};
 use crate::native::factory::copy;
-use crate::native::guarded_slices::with_slices;
-use crate::native::index::gather_scatter;
+use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::index::sort;
 use crate::native::index::true_indices::true_indices;
 use crate::native::shape::view;
 use crate::structured::TensorSpec;
+use crate::vectorized::with_processor_vectors;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ensure, fallible, shape};
 
 fn dense(tensor: &Tensor) -> Result<Tensor> {
     copy::clone(tensor, Some(MemoryFormat::Contiguous))
+}
+
+/// The elements in row-major order as a vector: a view where they are contiguous.
+fn flat(tensor: &Tensor) -> Result<Tensor> {
+    let dense = if tensor.is_contiguous() { tensor.clone() } else { dense(tensor)? };
+    view::view(&dense, &[tensor.numel()])
 }
 
 /// The distinct values in ascending order, for each element the index of its value, and for each value how often it occurs. The
@@ -23,8 +29,7 @@ pub fn unique2(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let flat = dense(self_)?;
-    let (values, indices) = sort::sort_default(&view::view(&flat, &[self_.numel()])?, 0, false)?;
+    let (values, indices) = sort::sort_default(&flat(self_)?, 0, false)?;
     runs("_unique2", self_, &values, Some(&indices), return_inverse, return_counts)
 }
 
@@ -48,8 +53,7 @@ pub fn unique_consecutive(
         };
         return Ok((values, requested(return_inverse, inverse)?, requested(return_counts, counts)?));
     }
-    let flat = view::view(&dense(self_)?, &[self_.numel()])?;
-    runs("unique_consecutive", self_, &flat, None, return_inverse, return_counts)
+    runs("unique_consecutive", self_, &flat(self_)?, None, return_inverse, return_counts)
 }
 
 /// Finds runs of equal elements in `values`, whose elements are those of `self_` at `indices`. NaN equals nothing, as in PyTorch.
@@ -65,20 +69,31 @@ fn runs(
     let is_start = run_starts(name, values)?;
     let starts = true_indices(&is_start)?;
     let n = values.numel();
-    let count = starts.len() as i64;
     let counts = if return_counts { run_lengths(&starts, n)? } else { vec![] };
     let inverse = if return_inverse {
         inverse(&is_start, indices, self_)?
     } else {
         Tensor::from_vec(Vec::<i64>::new(), &[0])?
     };
-    let chosen = TensorSpec::like(values, &[count]).allocate(name)?;
-    if count > 0 {
-        let starts = Tensor::from_vec(starts, &[count])?;
-        gather_scatter::gather(values, 0, &starts, false, &chosen)?;
-    }
     let length = counts.len() as i64;
-    Ok((chosen, inverse, Tensor::from_vec(counts, &[length])?))
+    Ok((elements_at(name, values, &starts)?, inverse, Tensor::from_vec(counts, &[length])?))
+}
+
+/// The elements of a dense vector at `indices`, which are inside of it.
+fn elements_at(name: &str, values: &Tensor, indices: &[i64]) -> Result<Tensor> {
+    let made = TensorSpec::like(values, &[indices.len() as i64]).allocate(name)?;
+    dispatch_all_types!(distinct, values.dtype(), name, T => {
+        with_slices(name, &[values], &[&made], |s| {
+            let from = s.read::<<T as ElementBits>::Bits>(0)?;
+            fill(s.write(0)?, 1, |range, part| {
+                for (to, index) in part.iter_mut().zip(&indices[range]) {
+                    *to = from[*index as usize].normalized();
+                }
+            });
+            Ok(())
+        })
+    })?;
+    Ok(made)
 }
 
 /// The lengths of runs of `n` elements, from their starts.
@@ -99,12 +114,18 @@ fn run_starts(name: &str, values: &Tensor) -> Result<Vec<bool>> {
     dispatch_all_types!(distinct, values.dtype(), name, T => {
         type N = <T as ElementBits>::Number;
         with_slices(name, &[values], &[], |s| {
-            let values = s.read::<N>(0)?;
-            let nan = N::of(Scalar::Float(f64::NAN)).sort_key();
-            for (is_start, pair) in is_start.iter_mut().skip(1).zip(values.windows(2)) {
-                let (before, own) = (pair[0].sort_key(), pair[1].sort_key());
-                *is_start = (own != before) | (N::HAS_NAN && own == nan);
-            }
+            let before = s.read::<N>(0)?;
+            let (Some((_, own)), Some((_, is_start))) = (before.split_first(), is_start.split_first_mut()) else {
+                return Ok(());
+            };
+            with_processor_vectors(
+                #[inline(always)]
+                || {
+                    for ((is_start, own), before) in is_start.iter_mut().zip(own).zip(before) {
+                        *is_start = own.differs_from(*before);
+                    }
+                },
+            );
             Ok(())
         })
     })?;
