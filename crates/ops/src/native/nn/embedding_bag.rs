@@ -1,15 +1,21 @@
 //! `embedding_bag`: the sum, mean or maximum of the rows of a table for each bag of indices, without copying rows; and the
 //! gradients.
 
+mod table;
+
 use crate::enums::EmbeddingBagMode as BagMode;
-use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::guarded_slices::{fill_chunks, with_slices};
 use crate::native::index::dim_index::long_index;
 use crate::native::nn::pooling::PoolElement;
 use crate::structured::TensorSpec;
+use crate::tensor_iterator::GRAIN;
+use crate::vectorized::with_processor_vectors;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use bytemuck::Pod;
-use flambeau_core::{Element, MemoryFormat, Result, Scalar, bail, ensure};
+use flambeau_core::{Element, MemoryFormat, Result, Scalar, bail, ensure, fallible};
+use std::borrow::Cow;
 use std::ops::Range;
+use table::{Rows, Table};
 
 fn bag_mode(name: &str, mode: i64) -> Result<BagMode> {
     match BagMode::from_int(mode) {
@@ -99,7 +105,13 @@ impl Bags<'_> {
             "offsets[-1] can not be greater than input's length({len}), and is that where it is included, but got \
              offsets[-1] of {last}"
         );
-        match self.indices.iter().find(|index| !(0..rows).contains(*index)) {
+        // As an unsigned integer a negative index is out of range, too. Without an early exit, so that the compiler vectorizes the loop.
+        let is_outside = |index: i64| index as u64 >= rows as u64;
+        let any = with_processor_vectors(
+            #[inline(always)]
+            || self.indices.iter().fold(false, |any, index| any | is_outside(*index)),
+        );
+        match any.then(|| self.indices.iter().find(|index| is_outside(**index))).flatten() {
             None => Ok(()),
             Some(index) => bail!(
                 InvalidArgument(NAME, "indices"),
@@ -113,65 +125,64 @@ impl Bags<'_> {
         self.offsets[bag] as usize..end
     }
 
-    /// The positions and rows of a bag, without padding.
-    fn rows(&self, bag: usize) -> impl Iterator<Item = (usize, usize)> {
-        let all = self.range(bag).zip(&self.indices[self.range(bag)]);
-        all.filter(|(_, index)| **index != self.padding).map(|(position, index)| (position, *index as usize))
-    }
-}
-
-/// The elements of the table, and the per-sample weights.
-struct Table<'a, T> {
-    elements: &'a [T],
-    strides: [usize; 2],
-    scale: Option<&'a [T]>,
-}
-
-impl<T: PoolElement> Table<'_, T> {
-    fn at(&self, row: usize, column: usize) -> T {
-        self.elements[row * self.strides[0] + column * self.strides[1]]
+    /// How many indices of a bag count.
+    fn size(&self, bag: usize) -> usize {
+        let indices = &self.indices[self.range(bag)];
+        if self.padding < 0 { indices.len() } else { indices.iter().filter(|i| **i != self.padding).count() }
     }
 
-    /// The sum of a bag's rows, or their mean.
-    fn add_up(&self, bags: &Bags<'_>, bag: usize, mean: bool, sums: &mut [T::Sum], out: &mut [T]) {
-        sums.fill(T::ZERO);
-        let mut count = 0;
-        for (position, row) in bags.rows(bag) {
-            count += 1;
-            let scale = self.scale.map(|scale| scale[position].widen());
-            let elements = &self.elements[row * self.strides[0]..];
-            match self.strides[1] {
-                // A constant stride of 1 lets the compiler vectorize.
-                1 => add_row(elements, scale, sums),
-                step => add_row_apart(elements, step, scale, sums),
-            }
+    /// The indices that count, and their weights, of bags of these sizes.
+    fn without_padding<'a, T: Copy>(
+        &'a self,
+        sizes: &[i64],
+        weights: Option<&'a [T]>,
+    ) -> Result<Counting<'a, T>> {
+        let mut end = 0;
+        let mut starts = fallible::with_capacity(sizes.len() + 1)?;
+        starts.push(end);
+        for size in sizes {
+            end += *size as usize;
+            starts.push(end);
         }
-        for (to, sum) in out.iter_mut().zip(sums) {
-            *to = T::narrow(if mean && count > 0 { T::mean(*sum, count) } else { *sum });
+        if end == self.indices.len() {
+            return Ok(Counting {
+                indices: Cow::Borrowed(self.indices),
+                weights: weights.map(Cow::Borrowed),
+                starts,
+            });
+        }
+        let counts = |index: &i64| *index != self.padding;
+        let indices = fallible::collect(self.indices.iter().copied().filter(counts))?;
+        let of_counting = |weights: &[T]| {
+            let all = weights.iter().zip(self.indices);
+            fallible::collect(all.filter(|(_, index)| counts(index)).map(|(weight, _)| *weight))
+        };
+        let weights = weights.map(of_counting).transpose()?.map(Cow::Owned);
+        Ok(Counting { indices: Cow::Owned(indices), weights, starts })
+    }
+}
+
+/// The indices of all bags that count, their weights, and where each bag begins and ends.
+struct Counting<'a, T: Copy> {
+    indices: Cow<'a, [i64]>,
+    weights: Option<Cow<'a, [T]>>,
+    starts: Vec<usize>,
+}
+
+impl<T: Copy> Counting<'_, T> {
+    fn bag(&self, bag: usize) -> Rows<'_, T> {
+        let range = self.starts[bag]..self.starts[bag + 1];
+        Rows {
+            indices: &self.indices[range.clone()],
+            weights: self.weights.as_ref().map(|weights| &weights[range]),
         }
     }
 
-    /// The row of a bag with the largest element in a column: the first of equal ones, or 0 of an empty bag.
-    fn max_row(&self, bags: &Bags<'_>, bag: usize, column: usize) -> usize {
-        let value = |row: usize| self.at(row, column).widen();
-        let better = |best: usize, row: usize| if value(row) > value(best) { row } else { best };
-        bags.rows(bag).map(|(_, row)| row).reduce(better).unwrap_or(0)
-    }
-}
-
-/// Adds the elements of a row, times its weight, to the sums.
-fn add_row<T: PoolElement>(row: &[T], scale: Option<T::Sum>, sums: &mut [T::Sum]) {
-    match scale {
-        None => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum = T::add(*sum, x.widen())),
-        Some(scale) => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum = T::add(*sum, x.widen() * scale)),
-    }
-}
-
-/// The same where elements are `step` apart.
-fn add_row_apart<T: PoolElement>(row: &[T], step: usize, scale: Option<T::Sum>, sums: &mut [T::Sum]) {
-    for (column, sum) in sums.iter_mut().enumerate() {
-        let x = row[column * step].widen();
-        *sum = T::add(*sum, scale.map_or(x, |scale| x * scale));
+    /// How many bags of rows of `width` elements are worth a thread.
+    fn grain(&self, width: usize) -> usize {
+        let bags = self.starts.len() - 1;
+        let each = (self.indices.len() / bags.max(1)).max(1).saturating_mul(width.max(1));
+        GRAIN / each
     }
 }
 
@@ -190,7 +201,7 @@ pub fn _embedding_bag(
     padding_idx: i64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     let mode = bag_mode(NAME, mode)?;
-    let row = |t: &Tensor| ops::clone(t, Some(MemoryFormat::Contiguous));
+    let row = |t: &Tensor| ops::contiguous(t, MemoryFormat::Contiguous);
     let (indices, offsets) = (row(&long_index(NAME, indices)?)?, row(&long_index(NAME, offsets)?)?);
     let count = bag_count(weight, &indices, &offsets, mode, per_sample_weights, include_last_offset)?;
     let scale = per_sample_weights.map(row).transpose()?;
@@ -219,35 +230,70 @@ fn run_bags<T: PoolElement + Element + Pod>(
     with_slices(NAME, &reads, &writes, |s| {
         let bags = Bags { indices: s.read(1)?, offsets: s.read(2)?, count, padding };
         bags.check(weight.sizes()[0])?;
-        let scale = if scaled { Some(s.read::<T>(3)?) } else { None };
-        let table = Table { elements: s.read::<T>(0)?, strides, scale };
+        let weights = if scaled { Some(s.read::<T>(3)?) } else { None };
+        let table = Table { elements: s.read::<T>(0)?, strides };
         let (out, offset2bag, sizes) = (s.write::<T>(0)?, s.write::<i64>(1)?, s.write::<i64>(2)?);
         for bag in 0..count {
             offset2bag[bags.range(bag)].fill(bag as i64);
-            sizes[bag] = bags.rows(bag).count() as i64;
+            sizes[bag] = bags.size(bag) as i64;
         }
+        let counting = bags.without_padding(sizes, weights).map_err(|e| e.in_operator(NAME))?;
         let max_rows = s.write::<i64>(3)?;
-        if mode != BagMode::Max {
+        if mode == BagMode::Max {
+            write_maxima(&table, &counting, width, out, max_rows);
+        } else {
             max_rows.copy_from_slice(sizes);
-            fill(out, width, |range, part| {
-                let mut sums = scratch::filled(T::ZERO, width);
-                for (out, bag) in part.chunks_mut(width).zip(range.start / width..) {
-                    table.add_up(&bags, bag, mode == BagMode::Mean, &mut sums, out);
-                }
-            });
-            return Ok(());
-        }
-        fill(max_rows, width, |range, part| {
-            for (row, i) in part.iter_mut().zip(range) {
-                *row = table.max_row(&bags, i / width, i % width) as i64;
-            }
-        });
-        for (i, to) in out.iter_mut().enumerate() {
-            let empty = sizes[i / width] == 0;
-            *to = if empty { T::narrow(T::ZERO) } else { table.at(max_rows[i] as usize, i % width) };
+            write_sums(&table, &counting, width, mode == BagMode::Mean, out);
         }
         Ok(())
     })
+}
+
+/// The sum of each bag's rows, or their mean.
+fn write_sums<T: PoolElement>(
+    table: &Table<'_, T>,
+    counting: &Counting<'_, T>,
+    width: usize,
+    mean: bool,
+    out: &mut [T],
+) {
+    fill_chunks(out, width, counting.grain(width), |range, part| {
+        let mut sums = scratch::filled(T::ZERO, width);
+        for (out, bag) in part.chunks_mut(width).zip(range.start / width..) {
+            let rows = counting.bag(bag);
+            table.add_up(rows, &mut sums);
+            let count = rows.indices.len() as i64;
+            for (to, sum) in out.iter_mut().zip(&sums) {
+                *to = T::narrow(if mean && count > 0 { T::mean(*sum, count) } else { *sum });
+            }
+        }
+    });
+}
+
+/// The maximum of each bag's rows in each column, and the row of it: the first of equal ones. Both are 0 for an empty bag.
+fn write_maxima<T: PoolElement>(
+    table: &Table<'_, T>,
+    counting: &Counting<'_, T>,
+    width: usize,
+    out: &mut [T],
+    max_rows: &mut [i64],
+) {
+    fill_chunks(max_rows, width, counting.grain(width), |range, part| {
+        let mut best = scratch::filled(T::ZERO, width);
+        for (found, bag) in part.chunks_mut(width).zip(range.start / width..) {
+            table.find_maxima(counting.bag(bag).indices, &mut best, found);
+        }
+    });
+    let rows = out.chunks_mut(width.max(1)).zip(max_rows.chunks(width.max(1)));
+    for (bag, (out, found)) in rows.enumerate() {
+        if counting.bag(bag).indices.is_empty() {
+            out.fill(T::narrow(T::ZERO));
+            continue;
+        }
+        for (column, (to, row)) in out.iter_mut().zip(found).enumerate() {
+            *to = table.at(*row as usize, column);
+        }
+    }
 }
 
 /// [`_embedding_bag`].

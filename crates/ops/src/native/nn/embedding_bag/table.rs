@@ -1,0 +1,256 @@
+//! Sums and maxima of some rows of a table.
+
+use crate::loops::streaming::prefetch_bytes;
+use crate::native::nn::pooling::PoolElement;
+use crate::scratch;
+use crate::vectorized::with_processor_vectors;
+
+/// Rows that are added to one another before they are added to the sums, which so are read and written once for all of them.
+const GROUP: usize = 4;
+/// Columns whose maxima are compared before any of them is replaced.
+const STRIP: usize = 32;
+/// How many rows ahead elements are prefetched.
+const AHEAD: usize = 8;
+/// The size in bytes of tables that stay in the cache, whose rows are not prefetched.
+const CACHED: usize = 1 << 20;
+
+/// The elements of the table.
+pub(super) struct Table<'a, T> {
+    pub(super) elements: &'a [T],
+    /// Of rows and of columns.
+    pub(super) strides: [usize; 2],
+}
+
+/// Rows of a table, given by their indices, and the factors by which they are multiplied.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a, T> {
+    pub(super) indices: &'a [i64],
+    pub(super) weights: Option<&'a [T]>,
+}
+
+impl<T: PoolElement> Table<'_, T> {
+    pub(super) fn at(&self, row: usize, column: usize) -> T {
+        self.elements[row * self.strides[0] + column * self.strides[1]]
+    }
+
+    /// Writes the sums of the columns of `rows`, one or more.
+    pub(super) fn add_up(&self, rows: Rows<'_, T>, sums: &mut [T::Sum]) {
+        match sums.len() {
+            1 => self.add_up_narrow::<1>(rows, sums),
+            2 => self.add_up_narrow::<2>(rows, sums),
+            3 => self.add_up_narrow::<3>(rows, sums),
+            4 => self.add_up_narrow::<4>(rows, sums),
+            5 => self.add_up_narrow::<5>(rows, sums),
+            6 => self.add_up_narrow::<6>(rows, sums),
+            7 => self.add_up_narrow::<7>(rows, sums),
+            8 => self.add_up_narrow::<8>(rows, sums),
+            _ if self.strides[1] == 1 => with_processor_vectors(
+                #[inline(always)]
+                || self.add_up_wide::<true>(rows, sums),
+            ),
+            _ => self.add_up_wide::<false>(rows, sums),
+        }
+    }
+
+    /// Writes the indices of the rows in which the maxima of the columns are, one or more: the first of equal ones, or 0 if there are no
+    /// rows. `best` is overwritten.
+    pub(super) fn find_maxima(&self, rows: &[i64], best: &mut [T::Sum], found: &mut [i64]) {
+        let Some((first, others)) = rows.split_first() else {
+            return found.fill(0);
+        };
+        match found.len() {
+            1 => self.find_narrow::<1>(*first, others, found),
+            2 => self.find_narrow::<2>(*first, others, found),
+            3 => self.find_narrow::<3>(*first, others, found),
+            4 => self.find_narrow::<4>(*first, others, found),
+            5 => self.find_narrow::<5>(*first, others, found),
+            6 => self.find_narrow::<6>(*first, others, found),
+            7 => self.find_narrow::<7>(*first, others, found),
+            8 => self.find_narrow::<8>(*first, others, found),
+            _ => self.find_wide(*first, others, best, found),
+        }
+    }
+
+    /// A row of `N` elements.
+    #[inline(always)]
+    fn load<const N: usize>(&self, row: i64) -> [T::Sum; N] {
+        let row = &self.elements[row as usize * self.strides[0]..];
+        match self.strides[1] {
+            1 => {
+                let row = &row[..N];
+                std::array::from_fn(|column| row[column].widen())
+            }
+            step => std::array::from_fn(|column| row[column * step].widen()),
+        }
+    }
+
+    /// The elements of a row from its first to its last, `step` apart.
+    #[inline(always)]
+    fn row(&self, row: i64, width: usize, step: usize) -> &[T] {
+        &self.elements[row as usize * self.strides[0]..][..(width - 1) * step + 1]
+    }
+
+    /// [`add_up`](Self::add_up) of `N` columns, whose sums stay in registers.
+    fn add_up_narrow<const N: usize>(&self, rows: Rows<'_, T>, to: &mut [T::Sum]) {
+        let load = |k: usize| {
+            let x = self.load::<N>(rows.indices[k]);
+            match rows.weights {
+                None => x,
+                Some(weights) => x.map(|x| x * weights[k].widen()),
+            }
+        };
+        let add = |a: [T::Sum; N], b: [T::Sum; N]| std::array::from_fn(|column| T::add(a[column], b[column]));
+        let count = rows.indices.len();
+        let (mut sums, whole) = ([T::ZERO; N], count - count % GROUP);
+        for k in (0..whole).step_by(GROUP) {
+            sums = add(sums, add(add(load(k), load(k + 1)), add(load(k + 2), load(k + 3))));
+        }
+        for k in whole..count {
+            sums = add(sums, load(k));
+        }
+        to.copy_from_slice(&sums);
+    }
+
+    /// [`add_up`](Self::add_up), of dense rows or others.
+    #[inline(always)]
+    fn add_up_wide<const DENSE: bool>(&self, rows: Rows<'_, T>, sums: &mut [T::Sum]) {
+        let step = if DENSE { 1 } else { self.strides[1] };
+        let (count, width) = (rows.indices.len(), sums.len());
+        let row = |k: usize| self.row(rows.indices[k], width, step);
+        sums.fill(T::ZERO);
+        let whole = count - count % GROUP;
+        for k in (0..whole).step_by(GROUP) {
+            self.prefetch_rows(rows.indices, k, width * step);
+            let [a, b, c, d] = [row(k), row(k + 1), row(k + 2), row(k + 3)];
+            let x = |row: &[T], column: usize| row[column * step].widen();
+            match rows.weights {
+                None => {
+                    for (column, sum) in sums.iter_mut().enumerate() {
+                        let (a, b, c, d) = (x(a, column), x(b, column), x(c, column), x(d, column));
+                        *sum = T::add(*sum, T::add(T::add(a, b), T::add(c, d)));
+                    }
+                }
+                Some(weights) => {
+                    let [e, f, g, h] = [k, k + 1, k + 2, k + 3].map(|k| weights[k].widen());
+                    for (column, sum) in sums.iter_mut().enumerate() {
+                        let (a, b) = (x(a, column) * e, x(b, column) * f);
+                        let (c, d) = (x(c, column) * g, x(d, column) * h);
+                        *sum = T::add(*sum, T::add(T::add(a, b), T::add(c, d)));
+                    }
+                }
+            }
+        }
+        for k in whole..count {
+            let (row, weight) = (row(k), rows.weights.map(|weights| weights[k].widen()));
+            for (column, sum) in sums.iter_mut().enumerate() {
+                let x = row[column * step].widen();
+                *sum = T::add(*sum, weight.map_or(x, |weight| x * weight));
+            }
+        }
+    }
+
+    /// Prefetches the rows that are added some groups after the one at `k`.
+    #[inline(always)]
+    fn prefetch_rows(&self, indices: &[i64], k: usize, span: usize) {
+        if size_of_val(self.elements) <= CACHED {
+            return;
+        }
+        if let Some(later) = indices.get(k + AHEAD..k + AHEAD + GROUP) {
+            for index in later {
+                let first = self.elements.as_ptr().wrapping_add(*index as usize * self.strides[0]);
+                prefetch_bytes(first.cast(), span * size_of::<T>());
+            }
+        }
+    }
+
+    /// [`find_maxima`](Self::find_maxima) of `N` columns.
+    fn find_narrow<const N: usize>(&self, first: i64, others: &[i64], to: &mut [i64]) {
+        let (mut best, mut found) = (self.load::<N>(first), [first; N]);
+        for &row in others {
+            let x = self.load::<N>(row);
+            if (0..N).fold(false, |any, column| any | (x[column] > best[column])) {
+                for column in 0..N {
+                    let is_better = x[column] > best[column];
+                    found[column] = if is_better { row } else { found[column] };
+                    best[column] = if is_better { x[column] } else { best[column] };
+                }
+            }
+        }
+        to.copy_from_slice(&found);
+    }
+
+    /// [`find_maxima`](Self::find_maxima) of any number of columns.
+    fn find_wide(&self, first: i64, others: &[i64], best: &mut [T::Sum], found: &mut [i64]) {
+        let (width, step) = (found.len(), self.strides[1]);
+        let row = |index: i64| self.row(index, width, step);
+        for (column, best) in best.iter_mut().enumerate() {
+            *best = row(first)[column * step].widen();
+        }
+        found.fill(first);
+        if step == 1 {
+            return with_processor_vectors(
+                #[inline(always)]
+                || others.iter().for_each(|&index| raise(best, found, index, row(index))),
+            );
+        }
+        let mut dense = scratch::with_capacity(width);
+        for &index in others {
+            let row = row(index);
+            dense.clear();
+            dense.extend((0..width).map(|column| row[column * step]));
+            raise(best, found, index, &dense);
+        }
+    }
+}
+
+/// Replaces the maxima that are less than the elements of row number `index`.
+#[inline(always)]
+fn raise<T: PoolElement>(best: &mut [T::Sum], found: &mut [i64], index: i64, row: &[T]) {
+    let strips = best.chunks_mut(STRIP).zip(found.chunks_mut(STRIP)).zip(row.chunks(STRIP));
+    for ((best, found), x) in strips {
+        // Few rows have a new maximum, so that this branch is predictable.
+        if best.iter().zip(x).fold(false, |any, (best, x)| any | (x.widen() > *best)) {
+            for ((best, found), x) in best.iter_mut().zip(found).zip(x) {
+                let x = x.widen();
+                if x > *best {
+                    (*best, *found) = (x, index);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums in the order in which groups are added, of numbers that are exact.
+    fn plain(table: &Table<'_, f32>, rows: Rows<'_, f32>, column: usize) -> f32 {
+        let weight = |k: usize| rows.weights.map_or(1.0, |weights| weights[k]);
+        (0..rows.indices.len()).map(|k| table.at(rows.indices[k] as usize, column) * weight(k)).sum()
+    }
+
+    #[test]
+    fn sums_and_maxima_of_any_layout() {
+        let elements: Vec<f32> = (0..40 * 40).map(|i| (i * 7 % 101) as f32 - 50.0).collect();
+        let indices: Vec<i64> = (0..23).map(|i| i * 5 % 40).collect();
+        let weights: Vec<f32> = (0..23).map(|i| (i % 5) as f32 - 2.0).collect();
+        for (width, strides) in [(1, [40, 1]), (3, [40, 1]), (8, [1, 40]), (37, [40, 1]), (37, [1, 40])] {
+            let table = Table { elements: &elements, strides };
+            for weights in [None, Some(&weights[..])] {
+                let rows = Rows { indices: &indices, weights };
+                let mut sums = vec![f32::NAN; width];
+                table.add_up(rows, &mut sums);
+                let expected: Vec<f32> = (0..width).map(|column| plain(&table, rows, column)).collect();
+                assert_eq!(sums, expected, "{width} columns of strides {strides:?}");
+            }
+            let (mut best, mut found) = (vec![0.0; width], vec![-1; width]);
+            table.find_maxima(&indices, &mut best, &mut found);
+            for (column, found) in found.iter().enumerate() {
+                let at = |row: i64| table.at(row as usize, column);
+                let first = indices.iter().copied().reduce(|a, b| if at(b) > at(a) { b } else { a });
+                assert_eq!(Some(*found), first);
+            }
+        }
+    }
+}
