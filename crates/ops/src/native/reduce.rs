@@ -1,10 +1,12 @@
 //! Operators that combine the elements of dimensions: reductions, scans, softmax, order statistics.
 
+mod bin_counts;
 pub mod bincount_histc;
 mod complex_parts;
 pub mod cummax_cummin;
 pub mod cumsum_cumprod;
 pub mod diff;
+mod equal_bins;
 pub mod gradient;
 pub mod hash_tensor;
 pub mod max_min;

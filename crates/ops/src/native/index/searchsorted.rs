@@ -2,7 +2,7 @@
 
 mod ranks;
 
-use crate::native::element_bits::ElementBits;
+use crate::native::element_bits::{ElementBits, Sortable};
 use crate::native::factory::copy;
 use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::index::gather_scatter;
@@ -31,6 +31,11 @@ fn is_right(right: bool, side: Option<&str>) -> Result<bool> {
             )
         }
     }
+}
+
+/// For each of `values` the number of elements of a sorted sequence that are less or equal.
+pub(in crate::native) fn count_up_to<N: Sortable>(sequence: &[N], values: &[N], counts: &mut [i64]) {
+    ranks::ranks(sequence, values, true, counts);
 }
 
 /// The elements of a type, dense: without a copy if they are so, since a sequence may be much longer than a search in it takes.

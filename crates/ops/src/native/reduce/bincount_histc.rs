@@ -1,12 +1,27 @@
 //! `bincount`, `histc` and `histogram`.
 
+use crate::native::element_bits::Sortable;
 use crate::native::factory::copy;
-use crate::{Tensor, ops};
+use crate::native::guarded_slices::with_slices;
+use crate::native::index::searchsorted::count_up_to;
+use crate::native::reduce::bin_counts::BinCounts;
+use crate::native::reduce::equal_bins::{BLOCK, BinFloat, EqualBins};
+use crate::vectorized::with_processor_vectors;
+use crate::{Tensor, dispatch_all_types, ops};
+use bytemuck::Pod;
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure, fallible};
 
-/// The elements in row-major order, converted to `dtype`.
-fn flat<T: flambeau_core::Element>(tensor: &Tensor, dtype: ScalarType) -> Result<Vec<T>> {
-    copy::to_copy(tensor, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))?.to_vec()
+/// A contiguous tensor of the elements, converted to `dtype`.
+fn dense_as(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    if tensor.dtype() == dtype && tensor.is_contiguous() {
+        return Ok(tensor.clone());
+    }
+    copy::to_copy(tensor, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))
+}
+
+/// f64, or f32 for narrower floats: the type in which bins are computed.
+fn bin_type(dtype: ScalarType) -> ScalarType {
+    if dtype == ScalarType::F64 { dtype } else { ScalarType::F32 }
 }
 
 /// A zero for each of `count` bins.
@@ -34,21 +49,47 @@ pub fn check_bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) 
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     const NAME: &str = "bincount";
     check_bincount(self_, weights, minlength)?;
-    let numbers = flat::<i64>(self_, ScalarType::I64)?;
-    let min = numbers.iter().min().copied().unwrap_or(0);
-    ensure!(min >= 0, InvalidArgument(NAME, "self"), "only supports 1-d non-negative integral inputs.");
-    let count = numbers.iter().max().map_or(0, |max| max.saturating_add(1)).max(minlength);
-    let Some(weights) = weights.filter(|_| !numbers.is_empty()) else {
-        let mut bins = zeros(NAME, count, 0i64)?;
-        numbers.iter().for_each(|n| bins[*n as usize] += 1);
-        return Tensor::from_vec(bins, &[count]);
+    let numbers = dense_as(self_, ScalarType::I64)?;
+    let Some(weights) = weights.filter(|_| numbers.numel() > 0) else {
+        return with_slices(NAME, &[&numbers], &[], |s| {
+            let numbers = s.read::<i64>(0)?;
+            let count = bin_count(numbers, minlength)?;
+            let made = BinCounts::new(count as usize, numbers.len());
+            let mut counts = made.map_err(|e| e.in_operator(NAME))?;
+            counts.add(numbers, |n| n as usize);
+            Tensor::from_vec(counts.into_counts(), &[count])
+        });
     };
-    // In f64, rounded once: a sum in f32 stops growing at 2^24.
-    let mut bins = zeros(NAME, count, 0f64)?;
-    let each = flat::<f64>(weights, ScalarType::F64)?;
-    numbers.iter().zip(each).for_each(|(n, w)| bins[*n as usize] += w);
     let result = if weights.dtype() == ScalarType::F32 { ScalarType::F32 } else { ScalarType::F64 };
-    Tensor::from_vec(bins, &[count])?.to(result)
+    let weights = dense_as(weights, result)?;
+    let sums = dispatch_all_types!(wide_floats, result, NAME, T => {
+        with_slices(NAME, &[&numbers, &weights], &[], |s| {
+            weighted_sums::<T>(s.read(0)?, s.read(1)?, minlength)
+        })
+    })?;
+    sums.to(result)
+}
+
+/// The number of bins of [`bincount`].
+fn bin_count(numbers: &[i64], minlength: i64) -> Result<i64> {
+    let (signs, most) = with_processor_vectors(
+        #[inline(always)]
+        || numbers.iter().fold((0, -1), |(signs, most): (i64, i64), n| (signs | n, most.max(*n))),
+    );
+    ensure!(
+        signs >= 0,
+        InvalidArgument("bincount", "self"),
+        "only supports 1-d non-negative integral inputs."
+    );
+    Ok(most.saturating_add(1).max(minlength))
+}
+
+/// The sums of the weights of each number. In f64, rounded once: a sum in f32 stops growing at 2^24.
+fn weighted_sums<W: Pod + Into<f64>>(numbers: &[i64], weights: &[W], minlength: i64) -> Result<Tensor> {
+    let count = bin_count(numbers, minlength)?;
+    let mut sums = zeros("bincount", count, 0f64)?;
+    numbers.iter().zip(weights).for_each(|(n, w)| sums[*n as usize] += (*w).into());
+    Tensor::from_vec(sums, &[count])
 }
 
 /// The bounds of a histogram: those given or, if they are equal, the minimum and maximum of the elements, or bounds around these if
@@ -89,17 +130,41 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     );
     ensure!(min.to_f64() <= max.to_f64(), InvalidArgument(NAME, "max"), "max must be larger than min");
     let (low, high) = range_of(NAME, self_, Some((min.to_f64(), max.to_f64())))?;
-    let mut counts = zeros(NAME, bins, 0f64)?;
-    let last = bins - 1;
-    // Computed in the elements' type, as PyTorch does: the rounding decides to which bin an element at an edge belongs.
-    let bin = |x: f64| match self_.dtype() {
-        ScalarType::F64 => ((x - low) * bins as f64 / (high - low)) as i64,
-        _ => ((x as f32 - low as f32) * bins as f32 / (high as f32 - low as f32)) as i64,
-    };
-    for x in flat::<f64>(self_, ScalarType::F64)?.into_iter().filter(|x| (low..=high).contains(x)) {
-        counts[bin(x).clamp(0, last) as usize] += 1.0;
-    }
+    let x = dense_as(self_, bin_type(self_.dtype()))?;
+    let counts = dispatch_all_types!(wide_floats, x.dtype(), NAME, T => {
+        with_slices(NAME, &[&x], &[], |s| {
+            count_in(s.read::<T>(0)?, &EqualBins::new(low, high, bins as usize), bins as usize)
+        })
+    })?;
+    let counts = as_sums(counts).map_err(|e| e.in_operator(NAME))?;
     Tensor::from_vec(counts, &[bins])?.to(self_.dtype())
+}
+
+/// The counts of the elements in each of `count` bins.
+fn count_in<F: BinFloat>(x: &[F], bins: &EqualBins<F>, count: usize) -> Result<Vec<i64>> {
+    // The last one is of the elements that are in no bin.
+    let mut counts = BinCounts::new(count + 1, x.len()).map_err(|e| e.in_operator("histc"))?;
+    if bins.are_narrow() {
+        let mut block = [0i32; BLOCK];
+        for part in x.chunks(BLOCK) {
+            let block = &mut block[..part.len()];
+            with_processor_vectors(
+                #[inline(always)]
+                || bins.write_bins(part, block),
+            );
+            counts.add(block, |bin| bin as usize);
+        }
+    } else {
+        counts.add(x, |x| bins.bin(x));
+    }
+    let mut counts = counts.into_counts();
+    counts.truncate(count);
+    Ok(counts)
+}
+
+/// Counts as sums of ones.
+fn as_sums(counts: Vec<i64>) -> Result<Vec<f64>> {
+    fallible::collect(counts.into_iter().map(|count| count as f64))
 }
 
 /// The number or weight of the elements between consecutive edges `bins`, of which the last is included; and the edges.
@@ -108,6 +173,17 @@ pub fn histogram_edges(
     bins: &Tensor,
     weight: Option<&Tensor>,
     density: bool,
+) -> Result<(Tensor, Tensor)> {
+    histogram(self_, bins, weight, density, false)
+}
+
+/// [`histogram_edges`]; `evenly` says that edges have almost equal distances.
+fn histogram(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    evenly: bool,
 ) -> Result<(Tensor, Tensor)> {
     const NAME: &str = "histogram";
     ensure!(
@@ -133,19 +209,19 @@ pub fn histogram_edges(
             "if weight tensor is provided it should have the same shape and dtype as the input tensor"
         );
     }
-    let edges = flat::<f64>(bins, ScalarType::F64)?;
-    let weights = match weight {
-        Some(weight) => flat::<f64>(weight, ScalarType::F64)?,
-        None => fallible::filled(1.0, self_.numel() as usize).map_err(|e| e.in_operator(NAME))?,
-    };
-    let mut sums = zeros(NAME, edges.len() as i64 - 1, 0f64)?;
-    let (first, end) = (edges[0], edges[edges.len() - 1]);
-    for (x, w) in flat::<f64>(self_, ScalarType::F64)?.into_iter().zip(weights) {
-        if (first..=end).contains(&x) {
-            let bin = edges.partition_point(|edge| *edge <= x) - 1;
-            sums[bin.min(edges.len() - 2)] += w;
-        }
-    }
+    let wide = bin_type(self_.dtype());
+    let (x, edges) = (dense_as(self_, wide)?, dense_as(bins, wide)?);
+    let weight = weight.map(|weight| dense_as(weight, wide)).transpose()?;
+    let reads = [&x, &edges, weight.as_ref().unwrap_or(&x)];
+    let (mut sums, edges) = dispatch_all_types!(wide_floats, wide, NAME, T => {
+        with_slices(NAME, &reads, &[], |s| {
+            let (x, edges) = (s.read::<T>(0)?, s.read::<T>(1)?);
+            let weight = if weight.is_some() { Some(s.read::<T>(2)?) } else { None };
+            let edges = Edges::new(edges, evenly);
+            let sums = edges.sums(x, weight).map_err(|e| e.in_operator(NAME))?;
+            Ok((sums, edges.wide()?))
+        })
+    })?;
     if density {
         let total: f64 = sums.iter().sum();
         sums.iter_mut().zip(edges.windows(2)).for_each(|(sum, edge)| *sum /= total * (edge[1] - edge[0]));
@@ -155,6 +231,85 @@ pub fn histogram_edges(
         Tensor::from_vec(sums, &[count])?.to(self_.dtype())?,
         copy::clone(bins, Some(MemoryFormat::Contiguous))?,
     ))
+}
+
+/// Consecutive intervals, of which the last includes its end.
+struct Edges<'a, F> {
+    edges: &'a [F],
+    /// Intervals of equal width, among which bins are looked for first.
+    guess: Option<EqualBins<F>>,
+}
+
+impl<'a, F: BinFloat + Sortable> Edges<'a, F> {
+    /// From at least two edges in ascending order.
+    fn new(edges: &'a [F], evenly: bool) -> Self {
+        let (low, high) = (edges[0].into(), edges[edges.len() - 1].into());
+        let guess = evenly.then(|| EqualBins::new(low, high, edges.len() - 1));
+        Edges { edges, guess: guess.filter(EqualBins::are_narrow) }
+    }
+
+    /// The edges as f64.
+    fn wide(&self) -> Result<Vec<f64>> {
+        fallible::collect(self.edges.iter().map(|edge| (*edge).into()))
+    }
+
+    /// The number of intervals.
+    fn count(&self) -> usize {
+        self.edges.len() - 1
+    }
+
+    /// The sum of the weights of the elements in each interval, or their number.
+    fn sums(&self, x: &[F], weights: Option<&[F]>) -> Result<Vec<f64>> {
+        let (count, mut found) = (self.count(), [0i64; BLOCK]);
+        let Some(weights) = weights else {
+            let mut counts = BinCounts::new(count + 1, x.len())?;
+            for x in x.chunks(BLOCK) {
+                self.find(x, &mut found[..x.len()]);
+                counts.add(&found[..x.len()], |bin| bin as usize);
+            }
+            let mut counts = counts.into_counts();
+            counts.truncate(count);
+            return as_sums(counts);
+        };
+        let mut sums = fallible::filled(0f64, count + 1)?;
+        for (x, weights) in x.chunks(BLOCK).zip(weights.chunks(BLOCK)) {
+            self.find(x, &mut found[..x.len()]);
+            found.iter().zip(weights).for_each(|(bin, weight)| sums[*bin as usize] += (*weight).into());
+        }
+        sums.truncate(count);
+        Ok(sums)
+    }
+
+    /// The interval of each element; their number if it is in none.
+    fn find(&self, x: &[F], found: &mut [i64]) {
+        let Some(guess) = &self.guess else {
+            count_up_to(self.edges, x, found);
+            return found.iter_mut().zip(x).for_each(|(found, x)| *found = self.bin(*found as usize, *x));
+        };
+        let mut bins = [0i32; BLOCK];
+        let bins = &mut bins[..x.len()];
+        with_processor_vectors(
+            #[inline(always)]
+            || guess.write_bins(x, bins),
+        );
+        for ((found, bin), x) in found.iter_mut().zip(bins).zip(x) {
+            let bin = *bin as usize;
+            let is_right = bin < self.count() && self.edges[bin] <= *x && *x < self.edges[bin + 1];
+            *found = if is_right { bin as i64 } else { self.search(*x) };
+        }
+    }
+
+    /// The interval of an element, by a binary search.
+    fn search(&self, x: F) -> i64 {
+        self.bin(self.edges.partition_point(|edge| *edge <= x), x)
+    }
+
+    /// The interval of an element, from the number of edges that are not greater.
+    fn bin(&self, edges_before: usize, x: F) -> i64 {
+        let (first, end) = (self.edges[0], self.edges[self.count()]);
+        let bin = if x >= first && x <= end { edges_before.clamp(1, self.count()) - 1 } else { self.count() };
+        bin as i64
+    }
 }
 
 /// The edges of `bins` intervals of equal width of `range`, or of the range of the elements.
@@ -187,5 +342,5 @@ pub fn histogram_count(
         self_.dtype()
     );
     let edges = edges_of_count(self_, bins, range)?;
-    histogram_edges(self_, &edges, weight, density)
+    histogram(self_, &edges, weight, density, true)
 }
