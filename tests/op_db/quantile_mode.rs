@@ -204,6 +204,9 @@ fn scans() -> Vec<Row> {
             .sample(vec![values(&[3, 4], 2).into(), 0i64.into()])
             .sample(vec![values(&[2, 3, 2], 2).into(), (-2i64).into()])
             .sample(vec![values(&[], 2).into(), 0i64.into()])
+            // Short rows, of which each lane has one, and a row of more than one block.
+            .sample(vec![values(&[20, 3], 3).into(), 1i64.into()])
+            .sample(vec![values(&[70], 4).into(), 0i64.into()])
             .reference(logs),
         unequal(logs_row().types(WIDE_FLOATS).sample(vec![far.into(), 0i64.into()]).reference(logs)),
     ];

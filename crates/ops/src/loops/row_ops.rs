@@ -19,5 +19,5 @@ pub(crate) use norm::{Affine, layer_norm_rows, rms_norm_rows};
 pub(crate) use norm_backward::{
     GradRows, ROWS_PER_PART, is_one_element, layer_norm_backward_rows, sum_parameter_grads,
 };
-pub(crate) use scan::{Scan, scan_rows};
+pub(crate) use scan::{Scan, log_cumsum_exp_rows, scan_rows};
 pub(crate) use softmax::{ScaledSoftmax, scaled_softmax_rows, softmax_backward_rows, softmax_rows};

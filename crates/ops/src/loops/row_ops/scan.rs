@@ -7,6 +7,9 @@
 #![expect(unsafe_code, reason = "reads the dense rows that `map_rows` gives")]
 
 mod columns;
+mod log_sum_exp;
+
+pub(crate) use log_sum_exp::log_cumsum_exp_rows;
 
 use super::map_rows::map_rows;
 use crate::tensor_iterator::DimMask;

@@ -3,7 +3,7 @@
 use super::complex_parts;
 use crate::Tensor;
 use crate::loops::reduce::computing_type;
-use crate::loops::row_ops::{Scan, scan_rows};
+use crate::loops::row_ops::{Scan, log_cumsum_exp_rows, scan_rows};
 use crate::native::guarded_slices::{Slices, fill, with_slices};
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::TensorSpec;
@@ -175,34 +175,6 @@ pub fn logcumsumexp_meta(self_: &Tensor, dim: i64) -> Result<TensorSpec> {
 
 /// The logarithm of the running sum of exponentials, computed in f64.
 pub fn logcumsumexp(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    if out.numel() == 0 {
-        return Ok(());
-    }
-    let last = crate::native::shape::view::transpose(self_, dim, -1)?;
-    let rows = crate::ops::contiguous(&as_dtype(&last, ScalarType::F64)?, MemoryFormat::Contiguous)?;
-    let made = TensorSpec::like(&rows, rows.sizes()).allocate("logcumsumexp")?;
-    let n = rows.sizes().last().copied().unwrap_or(1) as usize;
-    with_slices("logcumsumexp", &[&rows], &[&made], |s| {
-        let (values, out) = (s.read::<f64>(0)?, s.write::<f64>(0)?);
-        fill(out, n, |range, part| {
-            for (to, from) in part.chunks_exact_mut(n).zip(values[range].chunks_exact(n)) {
-                let mut sum = f64::NEG_INFINITY;
-                for (to, x) in to.iter_mut().zip(from) {
-                    sum = log_add_exp(sum, *x);
-                    *to = sum;
-                }
-            }
-        });
-        Ok(())
-    })?;
-    crate::ops::copy_(out, &crate::native::shape::view::transpose(&made, dim, -1)?, false)
-}
-
-/// `log(exp(a) + exp(b))`, computed without overflow.
-fn log_add_exp(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() {
-        return f64::NAN;
-    }
-    let (min, max) = (a.min(b), a.max(b));
-    if min == max && max.is_infinite() { max } else { max + (min - max).exp().ln_1p() }
+    let mask = DimMask::new(Some(&[dim]), self_.dim())?;
+    log_cumsum_exp_rows(&as_dtype(self_, out.dtype())?, out, mask)
 }
