@@ -6,20 +6,22 @@
 //! for these two sums are each other's derivatives, to any order.
 
 mod affine_grid;
+mod images;
 mod interpolation;
 mod lanes;
 
 pub use affine_grid::affine_grid_generator;
 
 use crate::loops::reduce::computing_type;
-use crate::native::element_bits::Numeric;
-use crate::native::guarded_slices::with_slices;
+use crate::native::guarded_slices::{fill_chunks, with_slices};
+use crate::native::pointwise::accumulate::dispatches_to_cpu;
+use crate::native::reduce::sum_prod_any::as_dtype;
+use crate::native::shape::view::alias;
 use crate::structured::TensorSpec;
+use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, ops, scratch};
-use flambeau_core::{
-    DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible, shape,
-};
-use interpolation::{NO_PIXEL, Pass, Sampling, table};
+use flambeau_core::{DimVec, Element, MemoryFormat, Result, ScalarType, bail, ensure, shape};
+use interpolation::{NO_PIXEL, Pass, Real, Sampling, table};
 
 const NAME: &str = "grid_sampler()";
 
@@ -76,7 +78,7 @@ fn check_grid(input: &Tensor, grid: &Tensor, sizes: &[i64], dims: usize) -> Resu
 fn converted(tensor: &Tensor) -> Result<Tensor> {
     let computed = computing_type(tensor.dtype());
     if tensor.dtype() == computed && tensor.is_contiguous() {
-        return crate::native::shape::view::alias(tensor);
+        return alias(tensor);
     }
     let dtype = Some(computed);
     crate::native::factory::copy::to_copy(
@@ -90,42 +92,63 @@ fn converted(tensor: &Tensor) -> Result<Tensor> {
     )
 }
 
-/// Samples one image after another: the table of its weights first, then its channels.
-fn sample_images<N: Element + Numeric>(
+/// An alias of a tensor of the type in which samples are computed, whatever its strides, or else [`converted`].
+fn readable(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.dtype() == computing_type(tensor.dtype()) { alias(tensor) } else { converted(tensor) }
+}
+
+/// Images that are read where they are, if their pixels have offsets in 32 bits, or else [`converted`].
+fn readable_images(images: &Tensor) -> Result<Tensor> {
+    if images::spans_few(images) { readable(images) } else { converted(images) }
+}
+
+/// Samples images: the table of the weights of an image first, then its channels. Where these are computed in lanes, each thread
+/// has images of its own; larger ones follow one another.
+fn sample_images<N: Element + Real>(
     how: &Sampling,
     [grid, from, to]: [&Tensor; 3],
     sizes: &[usize],
     transposed: bool,
-    value: fn(N) -> f64,
 ) -> Result<()> {
-    let batch = grid.sizes()[0] as usize;
+    let (batch, channels) = (grid.sizes()[0] as usize, to.sizes()[1] as usize);
     let points = shape::product(&grid.sizes()[1..=sizes.len()]) as usize;
     let pass = Pass { pixels: sizes.iter().product(), points, each: how.pixels_per_sample(), transposed };
-    let mut weights = fallible::filled((NO_PIXEL, N::of(Scalar::Float(0.0))), points * pass.each)
-        .map_err(|e| e.in_operator(NAME))?;
-    with_slices(NAME, &[grid, from], &[to], |s| {
+    let in_lanes = lanes::suit(pass.pixels, points, channels);
+    let image = to.numel() as usize / batch;
+    let sampled = with_slices(NAME, &[grid, from], &[to], |s| {
         let (grid, from, to) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<N>(0)?);
         let part = |all: usize, n: usize| n * (all / batch)..(n + 1) * (all / batch);
-        for n in 0..batch {
-            table(how, &grid[part(grid.len(), n)], sizes, &mut weights, value);
-            let written = part(to.len(), n);
-            let (from, to) = (&from[part(from.len(), n)], &mut to[written]);
-            if !lanes::suit(&pass, from) {
-                pass.run(&weights, from, to);
-                continue;
+        let run = |first: usize, to: &mut [N]| {
+            let mut weights = scratch::filled((NO_PIXEL, N::narrow(0.0)), points * pass.each);
+            for (to, n) in to.chunks_exact_mut(image).zip(first..) {
+                table(how, &grid[part(grid.len(), n)], sizes, &mut weights);
+                let from = &from[part(from.len(), n)];
+                if in_lanes { lanes::run(&pass, &weights, from, to) } else { pass.run(&weights, from, to) }
             }
-            scratch::catch(|| {
-                lanes::run(&pass, &weights, from, to);
-                Ok(())
-            })?;
-        }
-        Ok(())
-    })
+        };
+        scratch::catch(|| {
+            if in_lanes {
+                let grain = GRAIN / (points * pass.each * channels);
+                fill_chunks(to, image, grain, |range, part| run(range.start / image, part));
+            } else {
+                run(0, to);
+            }
+            Ok(())
+        })
+    });
+    sampled.map_err(|e| e.in_operator(NAME))
 }
 
 /// Computes `made` from `from`, in f32 or f64.
 fn run(how: &Sampling, [grid, from, output]: [&Tensor; 3], spatial: &[i64], transposed: bool) -> Result<()> {
-    let (grid, from) = (converted(grid)?, converted(from)?);
+    let count = |sizes: &[i64]| shape::product(sizes) as usize;
+    let (pixels, points) = (count(spatial), count(&grid.sizes()[1..=spatial.len()]));
+    let whole_images = images::suit(how, pixels, points, output.sizes()[1] as usize);
+    let (grid, from) = if whole_images {
+        (readable(grid)?, readable_images(from)?)
+    } else {
+        (converted(grid)?, converted(from)?)
+    };
     let direct = from.dtype() == output.dtype();
     let wide =
         if direct { output.clone() } else { TensorSpec::like(&from, output.sizes()).allocate(NAME)? };
@@ -137,8 +160,10 @@ fn run(how: &Sampling, [grid, from, output]: [&Tensor; 3], spatial: &[i64], tran
         (spatial.iter().map(|size| *size as usize).collect::<Vec<_>>(), [&grid, &from, &wide]);
     if computes {
         match from.dtype() {
-            ScalarType::F64 => sample_images::<f64>(how, tensors, &sizes, transposed, |x| x)?,
-            ScalarType::F32 => sample_images::<f32>(how, tensors, &sizes, transposed, f64::from)?,
+            ScalarType::F64 if whole_images => images::run::<f64>(how, tensors, transposed)?,
+            ScalarType::F32 if whole_images => images::run::<f32>(how, tensors, transposed)?,
+            ScalarType::F64 => sample_images::<f64>(how, tensors, &sizes, transposed)?,
+            ScalarType::F32 => sample_images::<f32>(how, tensors, &sizes, transposed)?,
             other => bail!(
                 NotImplemented,
                 operator = "grid_sampler",
@@ -195,6 +220,27 @@ pub fn _grid_sample_transposed(
     Ok(output)
 }
 
+/// [`_grid_sample_grid_backward`] by one loop over the points; `None` if these tensors have no such loop.
+fn grid_gradient(how: &Sampling, tensors: [&Tensor; 3]) -> Result<Option<Tensor>> {
+    let (dims, dtype) = (how.orders.len(), tensors[1].dtype());
+    // Aliases, whose sizes no other thread changes.
+    let [grad, input, grid] = [alias(tensors[0])?, alias(tensors[1])?, alias(tensors[2])?];
+    check_grid(&input, &grid, input.sizes(), dims)?;
+    let sizes: DimVec = input.sizes()[..2].iter().chain(&grid.sizes()[1..=dims]).copied().collect();
+    if grad.dtype() != dtype || grad.sizes() != sizes.as_slice() || grad.numel() == 0 {
+        return Ok(None);
+    }
+    let operands = [&readable(&grad)?, &readable_images(&input)?, &readable(&grid)?];
+    let made = TensorSpec::like(operands[2], grid.sizes()).allocate(NAME)?;
+    let [grad, input, grid] = operands;
+    match made.dtype() {
+        ScalarType::F64 => images::grid_gradient::<f64>(how, [grad, input, grid, &made])?,
+        ScalarType::F32 => images::grid_gradient::<f32>(how, [grad, input, grid, &made])?,
+        _ => return Ok(None),
+    }
+    Ok(Some(as_dtype(&made, dtype)?))
+}
+
 /// The gradient of [`_grid_sample`] with respect to the grid: along each dimension, the samples differentiated once more.
 pub fn _grid_sample_grid_backward(
     grad: &Tensor,
@@ -205,6 +251,14 @@ pub fn _grid_sample_grid_backward(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
+    if dispatches_to_cpu(grad.key_set() | input.key_set() | grid.key_set()) {
+        let how = Sampling::new(interpolation_mode, padding_mode, align_corners, orders)?;
+        if images::has_loop(&how)
+            && let Some(gradient) = grid_gradient(&how, [grad, input, grid])?
+        {
+            return Ok(gradient);
+        }
+    }
     let along = |d: usize| -> Result<Tensor> {
         let mut orders = DimVec::from_slice(orders);
         orders[d] = orders[d].saturating_add(1);

@@ -4,7 +4,38 @@ use crate::enums::{GridSampleMode as Interpolation, GridSamplePadding as Padding
 use crate::native::element_bits::Numeric;
 use crate::native::guarded_slices::fill;
 use flambeau_core::{Result, Scalar, bail};
+use smallvec::SmallVec;
 use std::ops::Range;
+
+/// Floating point numbers in which samples are computed.
+pub(super) trait Real: Numeric {
+    /// As f64.
+    fn wide(self) -> f64;
+    /// `value`, rounded to nearest.
+    fn narrow(value: f64) -> Self;
+}
+
+impl Real for f32 {
+    #[inline(always)]
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+    #[inline(always)]
+    fn narrow(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Real for f64 {
+    #[inline(always)]
+    fn wide(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn narrow(value: f64) -> Self {
+        value
+    }
+}
 
 /// The parameters of sampling, and the order of the derivative along each dimension.
 pub(super) struct Sampling {
@@ -14,21 +45,45 @@ pub(super) struct Sampling {
     pub(super) orders: Vec<usize>,
 }
 
+/// A dimension of an image: its size, and how far apart neighbours are.
+#[derive(Clone, Copy)]
+pub(super) struct Axis {
+    pub(super) size: usize,
+    pub(super) stride: u32,
+}
+
+impl Axis {
+    /// The dimensions of contiguous images of these sizes.
+    pub(super) fn contiguous(sizes: &[usize]) -> SmallVec<[Axis; 3]> {
+        let mut axes: SmallVec<[Axis; 3]> =
+            sizes.iter().map(|size| Axis { size: *size, stride: 1 }).collect();
+        for d in (1..sizes.len()).rev() {
+            axes[d - 1].stride = axes[d].stride * sizes[d] as u32;
+        }
+        axes
+    }
+}
+
 /// The indices along one dimension whose pixels a sample sums, `OUTSIDE` for those that do not exist, and their weights.
-struct AxisWeights {
+#[derive(Clone, Copy)]
+pub(super) struct AxisWeights {
     count: usize,
     indices: [usize; 4],
     weights: [f64; 4],
 }
 
-/// The row-major index of one pixel of a sample, and its weight. Tables of these are read once for each channel, so they are kept
-/// small.
+/// The offset of one pixel of a sample, and its weight. Tables of these are read once for each channel, so they are kept small.
 pub(super) type WeightedPixel<N> = (u32, N);
 
-/// The index of a pixel that is outside of the image and counts as zero.
+/// The offset of a pixel that is outside of the image and counts as zero.
 pub(super) const NO_PIXEL: u32 = u32::MAX;
 
 const OUTSIDE: usize = usize::MAX;
+
+impl AxisWeights {
+    /// No pixels.
+    pub(super) const NONE: Self = AxisWeights { count: 0, indices: [OUTSIDE; 4], weights: [0.0; 4] };
+}
 
 impl Sampling {
     pub(super) fn new(interpolation: i64, padding: i64, align_corners: bool, orders: &[i64]) -> Result<Self> {
@@ -54,7 +109,7 @@ impl Sampling {
     }
 
     /// Pixels along one dimension.
-    fn pixels_per_axis(&self) -> usize {
+    pub(super) fn pixels_per_axis(&self) -> usize {
         match self.interpolation {
             Interpolation::Nearest => 1,
             Interpolation::Linear => 2,
@@ -63,7 +118,8 @@ impl Sampling {
     }
 
     /// The pixels around coordinate `at` of the grid, which is -1 at one end of the image and 1 at the other.
-    fn weights(&self, at: f64, size: usize, order: usize) -> AxisWeights {
+    #[inline(always)]
+    pub(super) fn weights(&self, at: f64, size: usize, order: usize) -> AxisWeights {
         let n = size as f64;
         let scale = if self.align_corners { (n - 1.0) / 2.0 } else { n / 2.0 };
         let position =
@@ -90,6 +146,7 @@ impl Sampling {
         AxisWeights { count, indices, weights: [weights[0], weights[1], 0.0, 0.0] }
     }
 
+    #[inline]
     fn cubic(&self, position: f64, size: usize, order: usize, scale: f64) -> AxisWeights {
         let first = position.floor();
         let mut indices = [OUTSIDE; 4];
@@ -108,6 +165,7 @@ impl Sampling {
     }
 
     /// A position moved into the image as the padding says, and the derivative of that map.
+    #[inline(always)]
     fn padded(&self, position: f64, size: usize) -> (f64, f64) {
         let last = size as f64 - 1.0;
         let (position, slope) = match (self.padding, self.align_corners) {
@@ -159,39 +217,34 @@ fn keys(t: f64, order: usize) -> [f64; 4] {
     ]
 }
 
-/// The row-major indices of the pixels of each sample of one image, and their weights.
-pub(super) fn table<N: Numeric>(
-    how: &Sampling,
-    grid: &[N],
-    sizes: &[usize],
-    to: &mut [WeightedPixel<N>],
-    value: fn(N) -> f64,
-) {
-    let (dims, each) = (sizes.len(), how.pixels_per_sample());
+/// The row-major offsets of the pixels of each sample of one image, and their weights.
+pub(super) fn table<N: Real>(how: &Sampling, grid: &[N], sizes: &[usize], to: &mut [WeightedPixel<N>]) {
+    let (dims, each, axes) = (sizes.len(), how.pixels_per_sample(), Axis::contiguous(sizes));
     fill(to, each, |range: Range<usize>, part| {
         let mut pixels = vec![(NO_PIXEL, 0.0); each];
         for (weights, point) in part.chunks_mut(each).zip(range.start / each..) {
             let at = &grid[point * dims..][..dims];
             pixels[0] = (0, 1.0);
             let mut count = 1;
-            for (d, size) in sizes.iter().enumerate() {
+            for (d, axis) in axes.iter().enumerate() {
                 // Coordinates in the grid begin with the innermost dimension.
-                let along = how.weights(value(at[dims - 1 - d]), *size, how.orders[d]);
-                count = combine(&mut pixels, count, &along, *size, how.pixels_per_axis());
+                let along = how.weights(at[dims - 1 - d].wide(), axis.size, how.orders[d]);
+                count = combine(&mut pixels, count, &along, axis.stride, how.pixels_per_axis());
             }
             for (to, (pixel, weight)) in weights.iter_mut().zip(&pixels) {
-                *to = (*pixel, N::of(Scalar::Float(*weight)));
+                *to = (*pixel, N::narrow(*weight));
             }
         }
     });
 }
 
-/// Replaces each of the first `count` pixels by `along` pixels of another dimension, which is inside of the previous ones.
-fn combine(
+/// Replaces each of the first `count` pixels by `along` pixels of another dimension, whose neighbours are `stride` apart.
+#[inline(always)]
+pub(super) fn combine(
     pixels: &mut [WeightedPixel<f64>],
     count: usize,
     axis: &AxisWeights,
-    size: usize,
+    stride: u32,
     along: usize,
 ) -> usize {
     // In reverse order, so that no pixel is overwritten before it is read.
@@ -201,7 +254,7 @@ fn combine(
             let exists = pixel != NO_PIXEL && k < axis.count && axis.indices[k] != OUTSIDE;
             // The first new pixel may overwrite the old one, which has been read.
             pixels[old * along + k] = match exists {
-                true => (pixel * size as u32 + axis.indices[k] as u32, weight * axis.weights[k]),
+                true => (pixel + axis.indices[k] as u32 * stride, weight * axis.weights[k]),
                 false => (NO_PIXEL, 0.0),
             };
         }
@@ -259,7 +312,7 @@ impl Pass {
 
 /// The sum of the pixels of one sample.
 #[inline(always)]
-fn gathered<N: Numeric>(weights: &[WeightedPixel<N>], from: &[N]) -> N {
+pub(super) fn gathered<N: Numeric>(weights: &[WeightedPixel<N>], from: &[N]) -> N {
     let add = |sum: N, (index, weight): &WeightedPixel<N>| match from.get(*index as usize) {
         Some(pixel) => sum.plus(pixel.times(*weight)),
         // `NO_PIXEL`, which is past the last pixel.
@@ -270,7 +323,7 @@ fn gathered<N: Numeric>(weights: &[WeightedPixel<N>], from: &[N]) -> N {
 
 /// Adds a value to the pixels of one sample.
 #[inline(always)]
-fn scatter<N: Numeric>(value: N, weights: &[WeightedPixel<N>], to: &mut [N]) {
+pub(super) fn scatter<N: Numeric>(value: N, weights: &[WeightedPixel<N>], to: &mut [N]) {
     for (index, weight) in weights {
         if let Some(pixel) = to.get_mut(*index as usize) {
             *pixel = pixel.plus(value.times(*weight));

@@ -17,9 +17,9 @@ const MIN_CHANNELS: usize = 16;
 /// The largest number of pixels and samples of a channel of which all lanes are gathered.
 const MAX_NUMEL: usize = 512;
 
-/// Whether lanes suit the channels of `from`.
-pub(super) fn suit<N>(pass: &Pass, from: &[N]) -> bool {
-    pass.pixels.saturating_add(pass.points) <= MAX_NUMEL && from.len() / numels(pass)[0] >= MIN_CHANNELS
+/// Whether lanes suit images of so many channels.
+pub(super) fn suit(pixels: usize, points: usize, channels: usize) -> bool {
+    pixels.saturating_add(points) <= MAX_NUMEL && channels >= MIN_CHANNELS
 }
 
 /// Elements of a channel that are read and written.
