@@ -125,6 +125,9 @@ fn borders() -> Vec<Row> {
         make("reflection_pad1d", &[1, 2, 4], &[-1, 2], true),
         make("replication_pad1d", &[2, 3], &[4, 2], false),
         make("replication_pad2d", &[2, 3, 2], &[1, 2, 2, -1], false),
+        // Rows whose inner elements are copied together.
+        make("reflection_pad2d", &[1, 2, 3, 12], &[2, 1, 1, 1], true),
+        make("replication_pad2d", &[2, 3, 12], &[-1, 2, 0, 1], false),
         make("replication_pad3d", &[1, 1, 2, 3, 2], &[1, 0, 0, 2, 1, 3], false),
     ]
 }

@@ -1,7 +1,14 @@
-//! Reflection and replication padding, composed of `index_select` along each padded dimension.
+//! Reflection and replication padding: one pass over the rows on the CPU, else `index_select` along each padded dimension.
 
-use crate::{Tensor, ops};
-use flambeau_core::{Result, ensure, fallible};
+use crate::native::element_bits::{ElementBits, RawBits};
+use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::pointwise::accumulate::dispatches_to_cpu;
+use crate::native::shape::view::alias;
+use crate::structured::TensorSpec;
+use crate::{Tensor, dispatch_all_types, ops};
+use flambeau_core::{DimVec, Result, ensure, fallible};
+use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Pads the last `n` dimensions: `source` maps an index, which may be outside of the dimension, and the size to an index inside.
 fn padded(
@@ -26,7 +33,7 @@ fn padded(
         n + 2,
         self_.sizes()
     );
-    let mut output = self_.clone();
+    let mut indices: SmallVec<[Vec<i64>; 3]> = SmallVec::new();
     for (pair, d) in padding.chunks(2).zip((0..rank).rev()) {
         let size = self_.sizes()[d];
         ensure!(
@@ -44,12 +51,113 @@ fn padded(
             InvalidArgument(name, "padding"),
             "input of size {size} with padding {pair:?} has no output"
         );
-        let indices = fallible::collect((-pair[0]..size + pair[1]).map(|index| source(index, size)))
-            .map_err(|e| e.in_operator(name))?;
+        let own = fallible::collect((-pair[0]..size + pair[1]).map(|index| source(index, size)));
+        indices.push(own.map_err(|e| e.in_operator(name))?);
+    }
+    if dispatches_to_cpu(self_.key_set()) {
+        // An alias, whose sizes no other thread changes.
+        return in_one_pass(name, &alias(self_)?, &indices, padding);
+    }
+    let mut output = self_.clone();
+    for (indices, d) in indices.into_iter().zip((0..rank).rev()) {
         let count = indices.len() as i64;
         output = output.index_select(d as i64, &Tensor::from_vec(indices, &[count])?.to(self_.device())?)?;
     }
     if padding.iter().all(|p| *p == 0) { ops::clone(&output, None) } else { Ok(output) }
+}
+
+/// The padded tensor, given the indices of its elements along each padded dimension, innermost first.
+fn in_one_pass(name: &str, self_: &Tensor, indices: &[Vec<i64>], padding: &[i64]) -> Result<Tensor> {
+    let (mut sizes, mut offsets) = (DimVec::from_slice(self_.sizes()), Offsets::new());
+    for (d, stride) in self_.strides().iter().enumerate() {
+        let along = match indices.get(self_.dim() - 1 - d) {
+            Some(indices) => fallible::collect(indices.iter().map(|index| (index * stride) as usize)),
+            None => fallible::collect((0..sizes[d]).map(|index| (index * stride) as usize)),
+        };
+        let along = along.map_err(|e| e.in_operator(name))?;
+        sizes[d] = along.len() as i64;
+        offsets.push(along);
+    }
+    let out = TensorSpec::like(self_, &sizes).allocate(name)?;
+    let Some(columns) = offsets.pop() else { return Ok(out) };
+    if out.numel() == 0 {
+        return Ok(out);
+    }
+    // The elements of a row that are not border, and are adjacent in the source.
+    let inner = padding[0].max(0) as usize..columns.len().saturating_sub(padding[1].max(0) as usize);
+    let is_worth_a_call = self_.strides().last() == Some(&1) && inner.len() > SHORT;
+    let inner = if is_worth_a_call { inner } else { 0..0 };
+    dispatch_all_types!(moved, self_.dtype(), name, T => {
+        with_slices(name, &[self_], &[&out], |s| {
+            type B = <T as ElementBits>::Bits;
+            copy_rows::<B>(s.read(0)?, s.write(0)?, &offsets, (&columns[..], inner.clone()));
+            Ok(())
+        })
+    })?;
+    Ok(out)
+}
+
+/// For each dimension, the offset in the source of each index of the result.
+type Offsets = SmallVec<[Vec<usize>; 5]>;
+
+/// Runs of so few elements are copied one by one.
+const SHORT: usize = 8;
+
+/// Copies the rows at `rows`, each of whose elements is at the offsets `columns`; those of `inner` are adjacent.
+fn copy_rows<B: RawBits>(
+    from: &[B],
+    to: &mut [B],
+    rows: &[Vec<usize>],
+    (columns, inner): (&[usize], Range<usize>),
+) {
+    let width = columns.len();
+    fill(to, width, |range, part| {
+        let starts = RowStarts::new(rows, range.start / width);
+        for (to, start) in part.chunks_exact_mut(width).zip(starts) {
+            let source = &from[start..];
+            let border = (0..inner.start).chain(inner.end..width);
+            border.for_each(|i| to[i] = source[columns[i]]);
+            if let Some(first) = columns[inner.clone()].first() {
+                to[inner.clone()].copy_from_slice(&source[*first..][..inner.len()]);
+            }
+        }
+        B::normalize_all(part);
+    });
+}
+
+/// The offsets of rows, in row-major order: the sums of the offsets along each dimension.
+struct RowStarts<'a> {
+    offsets: &'a [Vec<usize>],
+    index: SmallVec<[usize; 4]>,
+}
+
+impl<'a> RowStarts<'a> {
+    /// From row number `row` on.
+    fn new(offsets: &'a [Vec<usize>], mut row: usize) -> Self {
+        let mut index = SmallVec::from_elem(0, offsets.len());
+        for (index, along) in index.iter_mut().zip(offsets).rev() {
+            *index = row % along.len();
+            row /= along.len();
+        }
+        RowStarts { offsets, index }
+    }
+}
+
+impl Iterator for RowStarts<'_> {
+    type Item = usize;
+
+    /// There is always another: after the last row the first.
+    fn next(&mut self) -> Option<usize> {
+        let start = self.offsets.iter().zip(&self.index).map(|(along, index)| along[*index]).sum();
+        for (along, index) in self.offsets.iter().zip(&mut self.index).rev() {
+            *index += 1;
+            if *index < along.len() {
+                break;
+            }
+            *index = 0;
+        }
+        Some(start)
+    }
 }
 
 /// Reflects an index at the border, which is not repeated.

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from flambeau import Tensor
 
+_nn = flambeau._nn
+
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Adds `pad[0]` and `pad[1]` elements before and after the last dimension, `pad[2]` and `pad[3]` to the one before, ..."""
@@ -27,12 +29,13 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: got padding of length "
             f"{len(pad)} for an input of {input.ndim} dimensions"
         )
-    for i in range(len(pad) // 2):
-        before, after = pad[2 * i : 2 * i + 2]
-        if before != 0 or after != 0:
-            size = input.shape[-1 - i]
-            _check(mode, before, after, size, input.ndim - 1 - i)
-            input = input.index_select(input.ndim - 1 - i, SOURCE_INDICES[mode](before, after, size))
+    padded = [(i, *pad[2 * i : 2 * i + 2]) for i in range(len(pad) // 2) if any(pad[2 * i : 2 * i + 2])]
+    for i, before, after in padded:
+        _check(mode, before, after, input.shape[-1 - i], input.ndim - 1 - i)
+    if padded and mode in OPERATORS and 0 not in input.shape:
+        return OPERATORS[mode][len(pad) // 2 - 1](input, pad)
+    for i, before, after in padded:
+        input = input.index_select(input.ndim - 1 - i, SOURCE_INDICES[mode](before, after, input.shape[-1 - i]))
     return input
 
 
@@ -64,6 +67,12 @@ def _wrapped(before: int, after: int, size: int) -> Tensor:
     first, kept = max(-before, 0), size + min(before, 0) + min(after, 0)
     return flambeau.arange(-max(before, 0), kept + max(after, 0)) % kept + first
 
+
+# The operators that pad one, two and three dimensions.
+OPERATORS = {
+    "reflect": (_nn.reflection_pad1d, _nn.reflection_pad2d, _nn.reflection_pad3d),
+    "replicate": (_nn.replication_pad1d, _nn.replication_pad2d, _nn.replication_pad3d),
+}
 
 # The source index of each index of a padded dimension, as a tensor: without memory for it there is an error.
 SOURCE_INDICES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
