@@ -585,6 +585,27 @@ fn arange(n: i64) -> Tensor {
 }
 
 #[test]
+fn hashes_of_integers_are_exclusive_ors_in_every_layout() {
+    use ScalarType::{Bool, I8, I16, I32, I64, U8};
+    for dtype in [Bool, U8, I8, I16, I32, I64] {
+        for (sizes, choices) in [
+            (&[90i64, 17, 3][..], &[&[0usize][..], &[1], &[2], &[0, 2], &[0, 1, 2]][..]),
+            (&[2, 70_000], &[&[0], &[1], &[0, 1]]),
+        ] {
+            for (layout, tensor) in layouts(sizes, dtype, 5) {
+                for dims in choices {
+                    let named: Vec<i64> = dims.iter().map(|d| *d as i64).collect();
+                    let hash = ops::hash_tensor(&tensor, &named, false, 0).unwrap();
+                    let of_row = |row: &Vec<f64>| row.iter().fold(0, |hash, x| hash ^ *x as i64 as u64);
+                    let want: Vec<u64> = rows_of(&values(&tensor), sizes, dims).iter().map(of_row).collect();
+                    assert_eq!(hash.to_vec::<u64>().unwrap(), want, "{dtype} {layout} {sizes:?} {dims:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn hashes_are_row_major() {
     let x = sample(&[3, 4, 5], ScalarType::F32, 1);
     let transposed = ops::transpose_int(&x, 0, 2).unwrap();

@@ -193,7 +193,12 @@ const OPS: Crate = Crate {
             "loops/row_ops/softmax_columns",
         ],
         &["loops/row_ops/softmax"],
-        &["loops/reduce/arg", "loops/reduce/log_sum_exp", "loops/reduce/moments"],
+        &[
+            "loops/reduce/arg",
+            "loops/reduce/exclusive_or",
+            "loops/reduce/log_sum_exp",
+            "loops/reduce/moments",
+        ],
         &["loops/reduce"],
         &["loops/fused_map_sum", "loops/row_ops/norm_columns"],
         &["loops/row_ops/norm"],

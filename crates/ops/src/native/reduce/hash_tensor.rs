@@ -1,6 +1,7 @@
 //! `hash_tensor`: a number of 64 bits that changes with the elements of a tensor.
 #![expect(unsafe_code, reason = "dispatches a kernel")]
 
+use crate::loops::reduce::exclusive_or_fold;
 use crate::native::guarded_slices::{fill_chunks, with_slices};
 use crate::native::pointwise::accumulate::dispatches_to_cpu;
 use crate::native::reduce::sum_prod_any::as_dtype;
@@ -27,7 +28,9 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
     let wide = if own.is_floating_point() { ScalarType::F64 } else { ScalarType::I64 };
     let elements = self_.detach()?;
     let has_kernel = !dims.is_empty() && elements.numel() > 0 && dispatches_to_cpu(elements.key_set());
-    let bits = if has_kernel {
+    let bits = if has_kernel && has_hash_bits(own) {
+        xor_groups_of(&elements, &dims, wide)?
+    } else if has_kernel {
         xor_rows_of(&elements, mask, wide)?
     } else {
         let bits = elements.to_dtype(wide)?.view_dtype(ScalarType::I64)?;
@@ -55,6 +58,26 @@ fn xor_along(mut bits: Tensor, dim: i64) -> Result<Tensor> {
         }
         bits = both;
     }
+}
+
+/// Whether the bits of the hash are those of the elements, or their extension to more: integers, and f64.
+fn has_hash_bits(dtype: ScalarType) -> bool {
+    use ScalarType::{Bool, F64, I8, I16, I32, I64, U8};
+    matches!(dtype, Bool | U8 | I8 | I16 | I32 | I64 | F64)
+}
+
+/// The exclusive or of the elements along `dims`, ascending, which keep a size of 1: of neighbouring dimensions together, the first ones
+/// first, so that others lie between rows. It is extended to i64 at the end, since extension and exclusive or commute.
+fn xor_groups_of(elements: &Tensor, dims: &[i64], wide: ScalarType) -> Result<Tensor> {
+    let mut bits = elements.clone();
+    for group in dims.chunk_by(|a, b| *b == a + 1) {
+        let mask = DimMask::new(Some(group), bits.dim())?;
+        let sizes = mask.reduced_sizes(bits.sizes(), true);
+        let folded = TensorSpec::like(&bits, &sizes).allocate("hash_tensor")?;
+        exclusive_or_fold(&bits, &folded, mask)?;
+        bits = folded;
+    }
+    as_dtype(&bits, wide)?.view_dtype(ScalarType::I64)
 }
 
 /// The exclusive or of the bits along the dimensions `mask`, which keep a size of 1: of parts of each row, until one element is left.
