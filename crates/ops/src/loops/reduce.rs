@@ -48,9 +48,10 @@ pub(crate) use row_float::{RowFloat, SHORT_ROW};
 pub(crate) use source::Source;
 
 use crate::loops::prefetch::Prefetch;
+use crate::structured::TensorSpec;
 use crate::tensor_iterator::{DimMask, Reduction};
 use crate::vectorized::EveryIsa;
-use crate::{Tensor, dispatch_all_types};
+use crate::{Tensor, dispatch_all_types, ops};
 use any_fold::AnyFold;
 use blocks::{AccumulateBlocks, AccumulateRows, Floats, FoldEachRow, Folding, Numbers, OrderedNumbers};
 use extremes::Both;
@@ -182,6 +183,38 @@ pub(crate) fn float_fold(
     epilogue: Epilogue,
 ) -> Result<()> {
     dispatch_all_types!(wide_floats, kernel, "reduction", T => run::<T, _>(input, out, mask, Floats(fold), epilogue, fold.identity()))
+}
+
+/// The number of elements along the dimensions `mask` that differ from zero, into `out` of i64: counted in the type of the elements where it
+/// holds the number, so that few are converted.
+///
+/// # Errors
+/// `NotImplemented` for types without vectors, `Busy` or `Aliasing` where memory may not be touched.
+pub(crate) fn count_fold(input: &Tensor, out: &Tensor, mask: DimMask) -> Result<()> {
+    let kernel = counter(input.dtype(), mask.count(input.sizes()));
+    if kernel == ScalarType::I64 {
+        return sum_fold(input, out, mask, kernel, Nonzeros, Epilogue::Identity);
+    }
+    let counts = TensorSpec::like(out, out.sizes()).with_dtype(kernel).allocate("count_nonzero")?;
+    let (lanes, identity) = (Numbers(Nonzeros), Nonzeros.identity());
+    match kernel {
+        ScalarType::U8 => run::<u8, _>(input, &counts, mask, lanes, Epilogue::Identity, identity)?,
+        ScalarType::I32 => run::<i32, _>(input, &counts, mask, lanes, Epilogue::Identity, identity)?,
+        _ => sum_fold(input, &counts, mask, kernel, Nonzeros, Epilogue::Identity)?,
+    }
+    ops::copy_(out, &counts, false)
+}
+
+/// The type in which up to `count` elements of `dtype` are counted: it tells every element of `dtype` from zero, and is exact.
+fn counter(dtype: ScalarType, count: i64) -> ScalarType {
+    use ScalarType::{Bool, F32, F64, I8, I16, I32, I64, U8};
+    match computing_type(dtype) {
+        F32 if count <= 1 << f32::MANTISSA_DIGITS => F32,
+        F32 | F64 => F64,
+        Bool | U8 if count <= u8::MAX.into() => U8,
+        Bool | U8 | I8 | I16 | I32 if count <= i32::MAX.into() => I32,
+        _ => I64,
+    }
 }
 
 fn run<T, F>(

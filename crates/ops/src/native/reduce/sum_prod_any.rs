@@ -2,8 +2,8 @@
 
 use super::complex_parts;
 use super::reduced_spec::{mask_of, reduced_spec};
-use crate::loops::reduce::{Epilogue, NanSum, Nonzeros, NumberFold, Product, Sum};
-use crate::loops::reduce::{bool_fold, computing_type, log_sum_exp, sum_fold, truth_fold};
+use crate::loops::reduce::{Epilogue, NanSum, NumberFold, Product, Sum};
+use crate::loops::reduce::{computing_type, count_fold, log_sum_exp, sum_fold, truth_fold};
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, bail, default_dtype, ensure};
@@ -258,10 +258,16 @@ pub fn count_nonzero_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let out =
         reduced_spec("count_nonzero", self_, Some(dim), false, ScalarType::I64)?.allocate("count_nonzero")?;
     if !out.device().is_meta() {
-        let truth = as_dtype(self_, ScalarType::Bool)?;
-        accumulate("count_nonzero", &truth, Some(dim), &out, Nonzeros, Epilogue::Identity)?;
+        let elements = if is_counted(self_.dtype()) { self_ } else { &to_dtype(self_, ScalarType::Bool)? };
+        count_fold(elements, &out, mask_of("count_nonzero", elements, Some(dim))?)?;
     }
     Ok(out)
+}
+
+/// Whether elements of this type are counted as they are; those of others as bools.
+fn is_counted(dtype: ScalarType) -> bool {
+    use ScalarType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8};
+    matches!(dtype, Bool | U8 | I8 | I16 | I32 | I64 | F16 | BF16 | F32 | F64)
 }
 
 /// The number of nonzero elements along one dimension, or of all.
