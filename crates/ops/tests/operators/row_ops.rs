@@ -5,7 +5,8 @@ use flambeau_core::{Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops, parallel};
 
 const FLOATS: [ScalarType; 4] = [ScalarType::F16, ScalarType::BF16, ScalarType::F32, ScalarType::F64];
-const SHAPES: [&[i64]; 7] = [&[1], &[37], &[3, 70], &[4, 9, 33], &[2, 5000], &[130, 3], &[9, 5, 4]];
+const SHAPES: [&[i64]; 8] =
+    [&[1], &[37], &[3, 70], &[4, 9, 33], &[2, 5000], &[130, 3], &[9, 5, 4], &[2, 1100, 5]];
 
 /// The values of a tensor with `f` applied to every row of dimension `dim`.
 fn mapped(data: &[f64], sizes: &[i64], dim: usize, f: impl Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {

@@ -1,19 +1,31 @@
 //! Softmax along a dimension that is not the last, and its derivative: the maximum, the sum and the result of several rows at a time, one
-//! row in each lane.
+//! row in each lane. Few long rows that fill dense memory together are [packed](Columns::packed): each is in several lanes.
 #![expect(unsafe_code, reason = "reads the strips that `map_columns` gives")]
 
 use super::columns::map_columns;
 use super::map_rows::Strip;
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{CodegenAnchor, Float, FloatLanes, Isa, Kernel, Number, Ordered, Vector, dispatch};
+use crate::vectorized::{
+    CodegenAnchor, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Ordered, Vector, dispatch,
+};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::Result;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Vectors of a group, whose sums are in registers.
 const GROUP: usize = 4;
 /// Elements that are added up before their sum is added to the total, so that the error grows slowly.
 const LEVEL: usize = 64;
+/// Parts of a packed row that are folded side by side: a multiple of any number of lanes, so that bits do not depend on that.
+const PARTS: usize = 16;
+/// The largest number of rows that are packed.
+const MAX_PACKED: usize = 15;
+/// Elements of a row from which on it is packed.
+const MIN_PACKED: usize = 8 * PARTS;
+
+/// A period of packed rows: `PARTS` elements of each, and space for a vector after them.
+type Period<E> = [E; (MAX_PACKED + 1) * PARTS];
 
 /// [`softmax_rows`](super::softmax_rows) by columns; `false` if the geometry does not suit, and then nothing is written.
 ///
@@ -123,6 +135,10 @@ impl<T, P, const N: usize> CodegenAnchor for Columns<T, P, N> {
 impl<I: Isa, T: FloatLanes<I>, P: Passes<N>, const N: usize> Kernel<I> for Columns<T, P, N> {
     #[inline(always)]
     unsafe fn run(self) {
+        if self.is_packed() {
+            // SAFETY: the strips have these rows.
+            return unsafe { self.packed::<I>() };
+        }
         let lanes = T::Vector::LANES;
         let mut first = 0;
         while first < self.rows {
@@ -218,5 +234,206 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
                 T::load_up_to(strip.at.offset(i as isize * strip.step).cast::<T>().add(row), count)
             },
         )
+    }
+}
+
+impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
+    /// Whether the elements of few long rows follow one another in memory, so that vectors can be loaded across them.
+    fn is_packed(&self) -> bool {
+        let is_dense = |strip: &Strip| strip.step == (self.rows * size_of::<T>()) as isize;
+        (2..=MAX_PACKED).contains(&self.rows)
+            && self.n >= MIN_PACKED
+            && self.from.iter().chain([&self.to]).all(is_dense)
+    }
+
+    /// Both passes over rows that are [packed](Self::is_packed): whole vectors, in whose lanes the rows alternate.
+    ///
+    /// # Safety
+    /// - The strips have these rows.
+    #[inline(always)]
+    unsafe fn packed<I: Isa>(&self)
+    where
+        T: FloatLanes<I>,
+    {
+        let (lanes, elements) = (T::Vector::LANES, self.n * self.rows);
+        // SAFETY: by this function's condition; vectors of a period are inside the arrays.
+        unsafe {
+            let start = self.packed_max::<I>();
+            let mut summary = self.packed_sum::<I>(&start);
+            for place in (0..self.rows * PARTS).step_by(lanes) {
+                let at = summary.as_mut_ptr().add(place);
+                self.pass.summary(T::Vector::load(at)).store(at);
+            }
+            let to = self.to.at.cast::<T>();
+            self.each_vector(
+                0..elements,
+                lanes,
+                #[inline(always)]
+                |at, place, count| {
+                    let args = self.load_packed::<I>(at, count);
+                    let start = T::Vector::load(start.as_ptr().add(place));
+                    let summary = T::Vector::load(summary.as_ptr().add(place));
+                    T::store_up_to(self.pass.result(args, start, summary), to.add(at), count);
+                },
+            );
+        }
+    }
+
+    /// Calls `each` with the first element of every vector of a range, its place in the period and its number of elements.
+    #[inline(always)]
+    fn each_vector(&self, range: Range<usize>, lanes: usize, mut each: impl FnMut(usize, usize, usize)) {
+        let mut at = range.start;
+        while at < range.end {
+            let mut place = 0;
+            while place < self.rows * PARTS && at < range.end {
+                each(at, place, lanes.min(range.end - at));
+                (at, place) = (at + lanes, place + lanes);
+            }
+        }
+    }
+
+    /// The `count` elements from `at` on of each argument.
+    ///
+    /// # Safety
+    /// - As [`packed`](Self::packed).
+    #[inline(always)]
+    unsafe fn load_packed<I: Isa>(&self, at: usize, count: usize) -> [T::Vector; N]
+    where
+        T: FloatLanes<I>,
+    {
+        self.from.map(
+            #[inline(always)]
+            // SAFETY: by this function's condition.
+            |strip| unsafe { T::load_up_to(strip.at.cast::<T>().add(at), count) },
+        )
+    }
+
+    /// Folds the elements of a range, which begins with a period, into the places of a period.
+    ///
+    /// # Safety
+    /// - As [`packed`](Self::packed).
+    #[inline(always)]
+    unsafe fn fold_packed<I: Isa>(
+        &self,
+        range: Range<usize>,
+        period: &mut Period<<T::Vector as Vector>::Element>,
+        step: impl Fn(T::Vector, [T::Vector; N], usize) -> T::Vector,
+    ) where
+        T: FloatLanes<I>,
+    {
+        let lanes = T::Vector::LANES;
+        self.each_vector(
+            range,
+            lanes,
+            #[inline(always)]
+            // SAFETY: by this function's condition; vectors of a period are inside the array.
+            |at, place, count| unsafe {
+                let to = period.as_mut_ptr().add(place);
+                let before = T::Vector::load(to);
+                let after = step(before, self.load_packed::<I>(at, count), place);
+                let inside = <T::Vector as Vector>::Mask::first(count);
+                let after = if count == lanes { after } else { T::Vector::select(inside, after, before) };
+                after.store(to);
+            },
+        );
+    }
+
+    /// The maxima of the first argument, in every place of their rows.
+    ///
+    /// # Safety
+    /// - As [`packed`](Self::packed).
+    #[inline(always)]
+    unsafe fn packed_max<I: Isa>(&self) -> Period<<T::Vector as Vector>::Element>
+    where
+        T: FloatLanes<I>,
+    {
+        if !P::SUBTRACTS_MAX {
+            return [FloatElement::from_f64(0.0); _];
+        }
+        let mut max = [FloatElement::from_f64(f64::NEG_INFINITY); _];
+        // SAFETY: by this function's condition.
+        unsafe {
+            self.fold_packed::<I>(
+                0..self.n * self.rows,
+                &mut max,
+                #[inline(always)]
+                |max, args, _| args[0].max(max),
+            );
+            combine_parts::<T::Vector>(
+                &mut max,
+                self.rows,
+                #[inline(always)]
+                |a, b| b.max(a),
+            );
+        }
+        max
+    }
+
+    /// The sums, in every place of their rows.
+    ///
+    /// # Safety
+    /// - As [`packed`](Self::packed).
+    #[inline(always)]
+    unsafe fn packed_sum<I: Isa>(
+        &self,
+        start: &Period<<T::Vector as Vector>::Element>,
+    ) -> Period<<T::Vector as Vector>::Element>
+    where
+        T: FloatLanes<I>,
+    {
+        let zeros = [FloatElement::from_f64(0.0); _];
+        let (elements, width, mut total) = (self.n * self.rows, self.rows * PARTS, zeros);
+        for first in (0..elements).step_by(LEVEL * width) {
+            let mut sum = zeros;
+            // SAFETY: by this function's condition; vectors of a period are inside the arrays.
+            unsafe {
+                self.fold_packed::<I>(
+                    first..elements.min(first + LEVEL * width),
+                    &mut sum,
+                    #[inline(always)]
+                    |sum, args, place| sum + self.pass.term(args, T::Vector::load(start.as_ptr().add(place))),
+                );
+                for place in (0..width).step_by(T::Vector::LANES) {
+                    let to = total.as_mut_ptr().add(place);
+                    (T::Vector::load(to) + T::Vector::load(sum.as_ptr().add(place))).store(to);
+                }
+            }
+        }
+        // SAFETY: by this function's condition.
+        unsafe {
+            combine_parts::<T::Vector>(
+                &mut total,
+                self.rows,
+                #[inline(always)]
+                |a, b| a + b,
+            );
+        }
+        total
+    }
+}
+
+/// Combines the parts of each of `rows` rows as a tree, and repeats the results in all places of the period.
+///
+/// # Safety
+/// - There are at most [`MAX_PACKED`] rows.
+#[inline(always)]
+unsafe fn combine_parts<V: Float>(period: &mut Period<V::Element>, rows: usize, combine: impl Fn(V, V) -> V) {
+    let at = period.as_mut_ptr();
+    let mut half = rows * PARTS / 2;
+    while half >= rows {
+        for place in (0..half).step_by(V::LANES) {
+            // SAFETY: the last vector ends less than its length after `2 * half`, in the period. What it writes after `half` has been read before.
+            unsafe {
+                let parts = [place, half + place].map(
+                    #[inline(always)]
+                    |place| V::load(at.add(place)),
+                );
+                combine(parts[0], parts[1]).store(at.add(place));
+            }
+        }
+        half /= 2;
+    }
+    for place in rows..rows * PARTS {
+        period[place] = period[place - rows];
     }
 }
