@@ -1,7 +1,7 @@
 //! Losses against plain f64 formulas, in every reduction, and their gradients against differences.
 
 use crate::support::*;
-use flambeau_core::{Complex, Result, ScalarType};
+use flambeau_core::{Complex, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 type Loss = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
@@ -49,6 +49,25 @@ fn probabilities(sizes: &[i64], dtype: ScalarType, seed: u64) -> Tensor {
     let n: i64 = sizes.iter().product();
     let data: Vec<f64> = noise(n as usize, seed).iter().map(|x| 0.5 + 0.45 * x).collect();
     cast(&Tensor::from_vec(data, sizes).unwrap(), dtype)
+}
+
+#[test]
+fn margin_losses_agree_with_their_formula() {
+    for classes in [3, 40] {
+        let x = sample(&[9, classes], ScalarType::F64, 3);
+        let targets: Vec<i64> = (0..9).map(|i| i * 7 % classes).collect();
+        let target = Tensor::from_vec(targets.clone(), &[9]).unwrap();
+        for p in [1, 2] {
+            let got = ops::multi_margin_loss(&x, &target, Scalar::Int(p), Scalar::Float(0.5), None, 0);
+            let loss = |(row, target): (&[f64], &i64)| {
+                let right = row[*target as usize];
+                let behind = |x: &f64| (0.5 - right + x).max(0.0).powi(p as i32);
+                (total(row.iter().map(behind)) - behind(&right)) / classes as f64
+            };
+            let want: Vec<f64> = values(&x).chunks(classes as usize).zip(&targets).map(loss).collect();
+            assert_close(&values(&got.unwrap()), &want, |_| 1e-13, &format!("{classes} {p}"));
+        }
+    }
 }
 
 #[test]

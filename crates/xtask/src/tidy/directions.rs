@@ -327,6 +327,7 @@ const OPS: Crate = Crate {
             "native/nn/attention/tiled",
             "native/nn/convolution/padded_tile",
             "native/nn/convolution/unfold",
+            "native/nn/loss/multi_margin_loss",
             "native/nn/loss/multilabel_margin_loss",
             "native/nn/loss/nll_samples",
             "native/nn/normalization/batch_norm",

@@ -4,6 +4,7 @@ mod cross_entropy;
 mod formulas;
 mod fused_cross_entropy;
 mod margin_loss;
+mod multi_margin_loss;
 mod multilabel_margin_loss;
 mod nll_loss;
 mod nll_samples;
@@ -13,7 +14,7 @@ mod score;
 pub use cross_entropy::*;
 use formulas::*;
 pub use fused_cross_entropy::*;
-pub use margin_loss::*;
+pub use multi_margin_loss::*;
 pub use multilabel_margin_loss::*;
 pub use nll_loss::*;
 
