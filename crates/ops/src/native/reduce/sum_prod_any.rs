@@ -3,7 +3,7 @@
 use super::complex_parts;
 use super::reduced_spec::{mask_of, reduced_spec};
 use crate::loops::reduce::{Epilogue, NanSum, NumberFold, Product, Sum};
-use crate::loops::reduce::{computing_type, count_fold, log_sum_exp, sum_fold, truth_fold};
+use crate::loops::reduce::{bool_fold, computing_type, count_fold, log_sum_exp, sum_fold, truth_fold};
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, bail, default_dtype, ensure};
