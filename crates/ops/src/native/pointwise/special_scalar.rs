@@ -1,8 +1,7 @@
 //! Special functions that are evaluated in f64, whatever the type is: gamma, zeta, Bessel and Airy functions, inverse functions,
 //! orthogonal polynomials. In f64, results for f32 are correctly rounded in nearly all cases.
 //!
-//! Those in frequent use, Bessel and incomplete gamma functions and polynomials are formulas on vectors, which are compiled for f64 only. The others are
-//! evaluated element by element: loops call the function through a pointer, so that one loop is compiled for all of them.
+//! They are formulas on vectors, which are compiled for f64 only.
 
 mod bessel;
 mod bessel_coefficients;
@@ -17,10 +16,10 @@ mod zeta;
 use crate::loops::{self, FloatFormula};
 use crate::structured::copy_to_self;
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{Float, FloatElement};
+use crate::vectorized::Float;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure};
-use horner::map_lanes;
+use horner::rounded;
 
 formulas! { double_kernel(FloatFormula, Float) -> V:
     /// The inverse of the error function.
@@ -57,49 +56,38 @@ formulas! { double_kernel(FloatFormula, Float) -> V:
     fn scaled_modified_bessel_k1, scaled_modified_bessel_k1_meta = build_unary_float_op(x: x) => bessel::k1e(x);
     /// The spherical Bessel function of the first kind, of order 0.
     fn spherical_bessel_j0, spherical_bessel_j0_meta = build_unary_float_op(x: x) => bessel::spherical_j0(x);
+    /// The Airy function.
+    fn airy_ai, airy_ai_meta = build_unary_float_op(x: x) => bessel::airy(x);
     /// The regularized lower incomplete gamma function.
     fn igamma, igamma_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::lower(a, x);
     /// The regularized upper incomplete gamma function.
     fn igammac, igammac_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::upper(a, x);
 }
 
-/// A function of `N` numbers, applied to each lane of vectors.
+/// The Hurwitz zeta function.
 #[derive(Clone, Copy)]
-struct ScalarFunction<const N: usize>(fn([f64; N]) -> f64);
+struct Zeta {
+    /// Whether arguments are those of f32: an exponent just below 1 may round to it.
+    rounds: bool,
+}
 
-impl<const N: usize> FloatFormula<N> for ScalarFunction<N> {
+impl FloatFormula<2> for Zeta {
     #[inline(always)]
-    fn call<V: Float>(self, args: [V; N]) -> V {
-        let zeros = [V::Element::from_f64(0.0); 16];
-        let mut lanes = [zeros; N];
-        for (arg, lanes) in args.iter().zip(&mut lanes) {
-            arg.spill(lanes);
-        }
-        V::refill(&map_lanes(&lanes, V::LANES, |values| self.0(values)))
+    fn call<V: Float>(self, [s, q]: [V; 2]) -> V {
+        let [s, q] = if self.rounds { [rounded(s), rounded(q)] } else { [s, q] };
+        zeta::zeta(s, q)
     }
 }
 
-/// Operators that are given by functions of numbers.
-macro_rules! scalar_functions {
-    ($($(#[$doc:meta])* fn $name:ident, $meta:ident = $build:ident($($tensor:ident: $number:ident),+) => $value:expr;)*) => {$(
-        #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
-        pub fn $meta<'a>(iter: &mut TensorIterator<'a>, $($tensor: &'a Tensor),+) -> Result<()> {
-            iter.$build($($tensor),+)
-        }
-
-        $(#[$doc])*
-        pub fn $name(iter: &mut TensorIterator<'_>, $(_: scalar_functions!(@tensor $tensor)),+) -> Result<()> {
-            loops::float_kernel(iter, ScalarFunction(|[$($number),+]| $value))
-        }
-    )*};
-    (@tensor $tensor:ident) => { &Tensor };
+/// Shape and type of [`zeta`].
+pub fn zeta_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: &'a Tensor) -> Result<()> {
+    iter.build_binary_float_op(self_, other)
 }
 
-scalar_functions! {
-    /// The Hurwitz zeta function: the sum of (k + q)^-s over k from 0.
-    fn zeta, zeta_meta = build_binary_float_op(self_: s, other: q) => zeta::zeta(s, q);
-    /// The Airy function.
-    fn airy_ai, airy_ai_meta = build_unary_float_op(x: x) => bessel::airy(x);
+/// The Hurwitz zeta function: the sum of (k + q)^-s over k from 0.
+pub fn zeta(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor) -> Result<()> {
+    let rounds = iter.common_dtype() != ScalarType::F64;
+    loops::double_kernel(iter, Zeta { rounds })
 }
 
 /// Operators that are given by polynomials of an order.
@@ -124,7 +112,7 @@ macro_rules! polynomials {
             impl FloatFormula<2> for Formula {
                 #[inline(always)]
                 fn call<V: Float>(self, [x, n]: [V; 2]) -> V {
-                    let [x, n] = if self.rounds { [polynomial::rounded(x), polynomial::rounded(n)] } else { [x, n] };
+                    let [x, n] = if self.rounds { [super::rounded(x), super::rounded(n)] } else { [x, n] };
                     $(let x = polynomial::$shifted(x);)?
                     polynomial::$polynomial(x, n)
                 }
@@ -166,16 +154,10 @@ polynomials! {
     fn legendre_polynomial_p, legendre_polynomial_p_meta = legendre_p;
 }
 
-/// The derivative of the digamma function of an order above 1.
-#[derive(Clone, Copy)]
-struct Polygamma(i64);
-
-impl FloatFormula<1> for Polygamma {
+impl FloatFormula<1> for zeta::Polygamma {
     #[inline(always)]
     fn call<V: Float>(self, [x]: [V; 1]) -> V {
-        let mut lanes = [V::Element::from_f64(0.0); 16];
-        x.spill(&mut lanes);
-        V::refill(&map_lanes(&[lanes], V::LANES, |[x]| zeta::polygamma(self.0, x)))
+        self.at(x)
     }
 }
 
@@ -190,7 +172,7 @@ pub fn polygamma(iter: &mut TensorIterator<'_>, n: i64, _: &Tensor) -> Result<()
     match n {
         0 => loops::double_kernel(iter, digamma::Formula {}),
         1 => loops::double_kernel(iter, Trigamma),
-        _ => loops::float_kernel(iter, Polygamma(n)),
+        _ => loops::double_kernel(iter, zeta::Polygamma::new(n)),
     }
 }
 

@@ -5,10 +5,9 @@
 //! result and amplitude.
 
 use super::bessel_coefficients as c;
-use super::horner::of_number;
 use super::modified_bessel::{i0, i1};
 use crate::vectorized::{Float, Mask};
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI, SQRT_2};
 
 /// The sum of `c[k] T_k(t)`, by Clenshaw's recurrence.
 #[inline(always)]
@@ -167,44 +166,67 @@ pub(super) fn spherical_j0<V: Float>(x: V) -> V {
 }
 
 /// `2 / 3 x^(3/2)`.
-fn phase(x: f64) -> f64 {
-    2.0 / 3.0 * x * x.sqrt()
+#[inline(always)]
+fn phase<V: Float>(x: V) -> V {
+    V::constant(2.0 / 3.0) * x * x.sqrt()
 }
 
 /// The phase as the sum of two numbers, for `x` so large that the rounding of the first one changes sine and cosine.
-fn exact_phase(x: f64) -> (f64, f64) {
+#[inline(always)]
+fn exact_phase<V: Float>(x: V) -> (V, V) {
     /// `2 / 3` less the number that stands for it.
     const TWO_THIRDS_LOW: f64 = 3.700743415417188e-17;
-    let root = x.sqrt();
-    let root_low = (-root).mul_add(root, x) / (2.0 * root);
+    let (root, two_thirds) = (x.sqrt(), V::constant(2.0 / 3.0));
+    let root_low = root.neg_mul_add(root, x) / (root + root);
     let product = x * root;
     let product_low = x.mul_add(root, -product) + x * root_low;
-    let z = 2.0 / 3.0 * product;
-    let z_low = (2.0f64 / 3.0).mul_add(product, -z) + 2.0 / 3.0 * product_low + TWO_THIRDS_LOW * product;
+    let z = two_thirds * product;
+    let z_low =
+        two_thirds.mul_add(product, -z) + two_thirds * product_low + V::constant(TWO_THIRDS_LOW) * product;
     (z, z_low)
 }
 
+/// Where the middle series of the Airy function begins and ends.
+const AIRY_ENDS: (f64, f64) = (-4.0, 2.0);
+/// `2 / 3 4^(3/2)`, the phase at the beginning.
+const PHASE_AT_4: f64 = 16.0 / 3.0;
+/// `2 / 3 2^(3/2)`, the phase at the end.
+const PHASE_AT_2: f64 = 2.0 / 3.0 * 2.0 * SQRT_2;
+
 /// The Airy function.
-pub(super) fn airy(x: f64) -> f64 {
-    let series = |c: &[f64], t: f64| of_number(|t| chebyshev(c, t), t);
-    match x {
-        x if x == f64::INFINITY => 0.0,
-        x if x > 2.0 => {
-            let z = phase(x);
-            let amplitude = 2.0 * PI.sqrt() * x.sqrt().sqrt();
-            (-z).exp() * series(&c::AIRY_FAR, 2.0 * phase(2.0) / z - 1.0) / amplitude
-        }
-        x if x >= -4.0 => series(&c::AIRY_MIDDLE, (x + 1.0) / 3.0),
-        x => {
-            let (z, z_low) = exact_phase(-x);
-            let t = phase(4.0) / z;
-            let u = 2.0 * t * t - 1.0;
-            let (sin, cos) = z.sin_cos();
-            let (sin, cos) = ((sin - cos) * FRAC_1_SQRT_2, (sin + cos) * FRAC_1_SQRT_2);
-            let (sin, cos) = (sin + z_low * cos, cos - z_low * sin);
-            // Sine and cosine of `z + pi / 4` are the cosine and the negative sine of `z - pi / 4`.
-            let value = series(&c::AIRY_P, u) * cos + series(&c::AIRY_Q, u) / z * sin;
-            value / (PI.sqrt() * (-x).sqrt().sqrt())
-        }
+#[inline(always)]
+pub(super) fn airy<V: Float>(x: V) -> V {
+    let (begin, end) = (V::constant(AIRY_ENDS.0), V::constant(AIRY_ENDS.1));
+    let (is_below, is_beyond, mut value) = (x.lt(begin), x.gt(end), V::zero());
+    if !(is_below | is_beyond).all() {
+        value = chebyshev(&c::AIRY_MIDDLE, (x + V::one()) / V::constant(3.0));
     }
+    if is_beyond.any() {
+        value = V::select(is_beyond, airy_beyond(x), value);
+    }
+    if is_below.any() {
+        // Elsewhere a number whose sine is computed as fast.
+        value = V::select(is_below, airy_below(V::select(is_below, -x, -begin)), value);
+    }
+    value
+}
+
+/// The Airy function of more than 2, which falls exponentially.
+#[inline(always)]
+fn airy_beyond<V: Float>(x: V) -> V {
+    let (z, amplitude) = (phase(x), V::constant(2.0 * PI.sqrt()) * x.sqrt().sqrt());
+    (-z).exp() * chebyshev(&c::AIRY_FAR, V::constant(2.0 * PHASE_AT_2) / z - V::one()) / amplitude
+}
+
+/// The Airy function of `-x`, for `x` from 4 on, which oscillates.
+#[inline(always)]
+fn airy_below<V: Float>(x: V) -> V {
+    let (z, z_low) = exact_phase(x);
+    let t = V::constant(PHASE_AT_4) / z;
+    let u = V::constant(2.0) * t * t - V::one();
+    let (sin, cos) = sin_cos_shifted(z);
+    let (sin, cos) = (sin + z_low * cos, cos - z_low * sin);
+    // Sine and cosine of `z + pi / 4` are the cosine and the negative sine of `z - pi / 4`.
+    let value = chebyshev(&c::AIRY_P, u) * cos + chebyshev(&c::AIRY_Q, u) / z * sin;
+    value / (V::constant(PI.sqrt()) * x.sqrt().sqrt())
 }

@@ -1,4 +1,4 @@
-//! Polynomials on vectors, functions of vectors as functions of a number, and functions of numbers on the lanes of vectors.
+//! Polynomials on vectors, functions of vectors as functions of a number, functions of numbers on the lanes of vectors, and rounding to f32.
 
 use crate::vectorized::{Float, FloatElement, Lanes, Scalar, Vector};
 use flambeau_core::Element;
@@ -17,6 +17,13 @@ pub(super) fn of_number(function: impl Fn(OneLane) -> OneLane, x: f64) -> f64 {
 #[inline(always)]
 pub(super) fn horner<V: Float>(x: V, coefficients: &[f64]) -> V {
     coefficients.iter().rev().fold(V::zero(), |sum, c| sum.mul_add(x, V::constant(*c)))
+}
+
+/// A number rounded to f32, which is that of the tensor, by Veltkamp's splitting; those that f32 has no number for stay as they are.
+#[inline(always)]
+pub(super) fn rounded<V: Float>(x: V) -> V {
+    let product = x * V::constant((1u64 << 29) as f64 + 1.0);
+    V::select(x.abs().lt(V::constant(f64::from(f32::MAX))), product - (product - x), x)
 }
 
 /// Applies `function` to the first `count` lanes. Not inlined, so that one copy serves all instruction sets.

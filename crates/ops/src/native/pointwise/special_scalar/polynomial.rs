@@ -7,13 +7,6 @@ use crate::vectorized::{Float, FloatElement, Mask};
 /// Above this order Chebyshev polynomials are computed from cosines, and the others are NaN, since the recurrence would take too long.
 const MAX_ORDER: f64 = 1e5;
 
-/// A number rounded to f32, which is that of the tensor, by Veltkamp's splitting; those that f32 has no number for stay as they are.
-#[inline(always)]
-pub(super) fn rounded<V: Float>(x: V) -> V {
-    let product = x * V::constant((1u64 << 29) as f64 + 1.0);
-    V::select(x.abs().lt(V::constant(f64::from(f32::MAX))), product - (product - x), x)
-}
-
 /// The polynomial of order `n`, where order 0 is 1, order 1 is `first`, and order `k + 1` is `step(k, p[k], p[k - 1])`.
 #[inline(always)]
 fn recurrence<V: Float>(x: V, n: V, first: V, step: impl Fn(V, V, V) -> V) -> V {
