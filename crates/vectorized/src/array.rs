@@ -190,6 +190,26 @@ impl<T: IntegerLane, const N: usize> Integer for Array<T, N> {
     fn remainder_trunc(self, other: Self) -> Self {
         self.with_quotients(other, T::rest)
     }
+    // The binary algorithm (Stein), of all lanes at a time: of two odd numbers, the larger one gives way to the odd part of their
+    // difference, until that is 0.
+    #[inline(always)]
+    fn gcd(self, other: Self) -> Self {
+        let (first, second) = (self.map(T::odd_part), other.map(T::odd_part));
+        let mut a = first.zip(
+            second,
+            #[inline(always)]
+            |a, b| if a == T::ZERO { b } else { a },
+        );
+        let mut b = first.zip(
+            second,
+            #[inline(always)]
+            |a, b| if a == T::ZERO { a } else { b },
+        );
+        while b.ne(Self([T::ZERO; N])).any() {
+            (a, b) = (a.zip(b, T::smaller_odd), a.zip(b, T::odd_difference));
+        }
+        a.zip(self | other, T::times_twos_of)
+    }
 }
 
 impl<T: IntegerLane, const N: usize> Array<T, N> {

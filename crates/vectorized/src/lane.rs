@@ -36,6 +36,14 @@ pub trait IntegerLane:
     fn rest(self, other: Self, quotient: Self) -> Self;
     /// The rest of a quotient rounded down; 0 where `other` is 0.
     fn floor_rest(self, other: Self, quotient: Self) -> Self;
+    /// The magnitude divided by 2 until it is odd, as an unsigned number; 0 for 0.
+    fn odd_part(self) -> Self;
+    /// The smaller one of two unsigned numbers, but `self` where `other` is 0.
+    fn smaller_odd(self, other: Self) -> Self;
+    /// The [odd part](Self::odd_part) of the difference of two unsigned numbers, but 0 where `other` is 0.
+    fn odd_difference(self, other: Self) -> Self;
+    /// The product with the largest power of 2 that divides `of`, which is 0 only where `self` is.
+    fn times_twos_of(self, of: Self) -> Self;
 }
 
 /// A sum with this number has the integer nearest to the other in its low bits: 1.5 times the power of two whose last bit counts 1.
@@ -88,7 +96,7 @@ macro_rules! is_opposite {
 }
 
 macro_rules! integer_lane {
-    ($($t:ident $wide:ident $nearest:ident;)*) => {$(
+    ($($t:ident $unsigned:ident $wide:ident $nearest:ident;)*) => {$(
         impl Lane for $t {
             const ZERO: Self = 0;
             const ONE: Self = 1;
@@ -153,16 +161,35 @@ macro_rules! integer_lane {
                 let rest = self.rest(other, quotient);
                 if is_opposite!(rest, other) { rest.wrapping_add(other) } else { rest }
             }
+            #[inline(always)]
+            fn odd_part(self) -> Self {
+                // Of 0, all bits are trailing zeros, and the shift by so many is one by none.
+                (OrderedLane::abs(self) as $unsigned).wrapping_shr(self.trailing_zeros()) as $t
+            }
+            #[inline(always)]
+            fn smaller_odd(self, other: Self) -> Self {
+                if other == 0 || (self as $unsigned) < (other as $unsigned) { self } else { other }
+            }
+            #[inline(always)]
+            fn odd_difference(self, other: Self) -> Self {
+                let twos = self.wrapping_sub(other).trailing_zeros();
+                let odd = (self as $unsigned).abs_diff(other as $unsigned).wrapping_shr(twos) as $t;
+                if other == 0 { 0 } else { odd }
+            }
+            #[inline(always)]
+            fn times_twos_of(self, of: Self) -> Self {
+                self.wrapping_shl(of.trailing_zeros())
+            }
         }
     )*};
 }
 
 integer_lane! {
-    u8 i32 nearest_of_short;
-    i8 i32 nearest_of_short;
-    i16 i32 nearest_of_short;
-    i32 i32 nearest_of_i32;
-    i64 i64 nearest_of_i64;
+    u8 u8 i32 nearest_of_short;
+    i8 u8 i32 nearest_of_short;
+    i16 u16 i32 nearest_of_short;
+    i32 u32 i32 nearest_of_i32;
+    i64 u64 i64 nearest_of_i64;
 }
 
 impl Lane for bool {
@@ -225,6 +252,22 @@ impl IntegerLane for bool {
     #[inline(always)]
     fn floor_rest(self, _: Self, _: Self) -> Self {
         false
+    }
+    #[inline(always)]
+    fn odd_part(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn smaller_odd(self, _: Self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn odd_difference(self, _: Self) -> Self {
+        false
+    }
+    #[inline(always)]
+    fn times_twos_of(self, _: Self) -> Self {
+        self
     }
 }
 

@@ -187,6 +187,8 @@ pub trait Integer:
     fn remainder(self, other: Self) -> Self;
     /// The remainder with the sign of `self`, as C's `%`; 0 where `other` is 0.
     fn remainder_trunc(self, other: Self) -> Self;
+    /// The greatest common divisor, of two zeros 0. It is not negative, unless it is the magnitude of the smallest integer, which wraps.
+    fn gcd(self, other: Self) -> Self;
 }
 
 /// The bits of a float vector, as unsigned integers of the same width that wrap.

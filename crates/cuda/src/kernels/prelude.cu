@@ -188,7 +188,8 @@ template <class T> INLINE T gcd_of(T a, T b) {
         high = low;
         low = rest;
     }
-    return high;
+    // Remainders of the smallest integer, whose magnitude wraps, are negative.
+    return magnitude(high);
 }
 template <class T> INLINE T lcm_of(T a, T b) { return magnitude(mul(div_trunc(a, gcd_of(a, b)), b)); }
 // By repeated squaring. For negative exponents the result is truncated.

@@ -119,6 +119,7 @@ integer_formulas! {
     DivFloor |x, y| x.div_floor(y);
     Remainder |x, y| x.remainder(y);
     RemainderTrunc |x, y| x.remainder_trunc(y);
+    CommonDivisor |x, y| x.gcd(y);
     Minimum |x, y| x.minimum(y);
     Maximum |x, y| x.maximum(y);
     LessOrEqual |x, y| V::select(x.le(y), V::one(), V::zero());
@@ -157,6 +158,13 @@ fn exact(name: &str, x: i128, y: i128, bits: u32) -> i128 {
         "DivFloor" => division(&|x, y| (x - ((x % y) + y) % y) / y),
         "Remainder" => division(&|x, y| ((x % y) + y) % y),
         "RemainderTrunc" => division(&|x, y| x % y),
+        "CommonDivisor" => {
+            let (mut a, mut b) = (x.abs(), y.abs());
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            a
+        }
         "Minimum" => x.min(y),
         "Maximum" => x.max(y),
         "LessOrEqual" => i128::from(x <= y),
@@ -218,6 +226,7 @@ macro_rules! integers {
             check!(DivFloor);
             check!(Remainder);
             check!(RemainderTrunc);
+            check!(CommonDivisor);
             check!(Minimum);
             check!(Maximum);
             check!(LessOrEqual);
@@ -248,6 +257,7 @@ fn bool_arithmetic_is_logical() {
         check(run_integers(set, Complement, &x, &y), |x, _| !x);
         check(run_integers(set, Maximum, &x, &y), |x, y| x | y);
         check(run_integers(set, Minimum, &x, &y), |x, y| x & y);
+        check(run_integers(set, CommonDivisor, &x, &y), |x, y| x | y);
     }
 }
 

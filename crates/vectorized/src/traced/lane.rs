@@ -242,6 +242,12 @@ impl<T: Element> Integer for TracedLane<T> {
     methods! {
         shl(by), shr(by), div_trunc(other), div_floor(other), remainder(other), remainder_trunc(other),
     }
+
+    #[inline(always)]
+    fn gcd(self, _: Self) -> Self {
+        set_fault("it has a loop whose end depends on its elements");
+        self
+    }
 }
 
 impl Bits for TracedBits {

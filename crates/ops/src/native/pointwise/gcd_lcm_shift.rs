@@ -1,15 +1,14 @@
 //! `gcd`, `lcm` and bitwise shifts.
 
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{Integer, Mask};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
 formulas! { integer_kernel(IntegerFormula, Integer) -> V:
     /// [`gcd`], without the check for bool.
-    fn any_gcd, gcd_meta = build_binary_op(self_: a, other: b) => euclid(a, b);
+    fn any_gcd, gcd_meta = build_binary_op(self_: a, other: b) => a.gcd(b);
     /// [`lcm`], without the check for bool.
-    fn any_lcm, lcm_meta = build_binary_op(self_: a, other: b) => (a.div_trunc(euclid(a, b)) * b).abs();
+    fn any_lcm, lcm_meta = build_binary_op(self_: a, other: b) => (a.div_trunc(a.gcd(b)) * b).abs();
     /// [`right_shift`], without the check for bool.
     fn any_right_shift, right_shift_meta = build_binary_op(self_: a, other: by) => a.shr(by);
 }
@@ -40,17 +39,6 @@ of_integers! {
     fn left_shift = any_left_shift;
     /// Shifts the bits to the right, arithmetically; 0 or -1, by the sign, if the shift is not below the number of bits.
     fn right_shift = any_right_shift;
-}
-
-/// The greatest common divisor by Euclid's algorithm, until the remainders of all lanes are 0.
-#[inline(always)]
-fn euclid<V: Integer>(a: V, b: V) -> V {
-    let (mut a, mut b) = (a.abs(), b.abs());
-    while b.ne(V::zero()).any() {
-        let done = b.eq(V::zero());
-        (a, b) = (V::select(done, a, b), V::select(done, b, a.remainder_trunc(b)));
-    }
-    a
 }
 
 scalar_overloads! {
