@@ -69,7 +69,7 @@ pub struct Mask16(__mmask16);
 pub struct Mask8(__mmask8);
 
 macro_rules! bit_mask {
-    ($mask:ident($register:ident), $lanes:literal) => {
+    ($mask:ident($register:ident), $lanes:literal, $store:path) => {
         impl BitAnd for $mask {
             type Output = Self;
             #[inline(always)]
@@ -111,8 +111,16 @@ macro_rules! bit_mask {
             #[inline(always)]
             unsafe fn store_bool(self, to: *mut bool, count: usize) {
                 let lanes = Self::first(count).0 as __mmask16;
-                // SAFETY: the set is there, and `to` is valid for `count <= LANES` bytes, the ones unmasked.
-                unsafe { _mm_mask_storeu_epi8(to.cast(), lanes, _mm_maskz_set1_epi8(self.0 as __mmask16, 1)) }
+                // SAFETY: the set is there, and `to` is valid for `count <= LANES` bytes: all that are stored, or the ones unmasked.
+                unsafe {
+                    let ones = _mm_maskz_set1_epi8(self.0 as __mmask16, 1);
+                    if count == $lanes {
+                        // A masked store takes many instructions of the processor.
+                        $store(to.cast(), ones)
+                    } else {
+                        _mm_mask_storeu_epi8(to.cast(), lanes, ones)
+                    }
+                }
             }
             #[inline(always)]
             fn any(self) -> bool {
@@ -126,8 +134,8 @@ macro_rules! bit_mask {
     };
 }
 
-bit_mask!(Mask16(__mmask16), 16);
-bit_mask!(Mask8(__mmask8), 8);
+bit_mask!(Mask16(__mmask16), 16, _mm_storeu_si128);
+bit_mask!(Mask8(__mmask8), 8, _mm_storel_epi64);
 
 // Integers have 256 bits: LLVM does not vectorise loops over longer arrays, which are ten times slower then.
 native_lanes!(Avx512:
