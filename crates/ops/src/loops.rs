@@ -15,6 +15,7 @@
 //!
 //! Most formulas compute f16 and bf16 in f32, through tiles ([`float_kernel`]). Formulas in which networks of half precision spend their
 //! time are compiled for these types too ([`half_kernel`]), and may have a form with fewer digits ([`FloatFormula::call_to_half`]).
+//! Formulas that need only the bits of elements have them in lanes of another type (`bit_lanes.rs`).
 //!
 //! The machine code of a loop is generated in the module of its formula (`CodegenAnchor::Anchor`) and not in that of the loop, so that
 //! an edit of one file of kernels recompiles only the loops of that file.
@@ -52,6 +53,7 @@
 //!   which computes little.
 //! - Copies of rows in the order of indices (`index_select`, `embedding`) prefetch the rows that come next.
 
+mod bit_lanes;
 mod convert;
 mod copy;
 pub mod device;
@@ -74,8 +76,8 @@ pub(crate) mod transposed;
 
 pub use copy::copy_kernel;
 pub use formulas::{
-    Comparison, ComplexComparison, ComplexFormula, ComplexToReal, FloatComparison, FloatFormula,
-    IntegerFormula, NumberFormula, OrderedComparison, OrderedFormula,
+    Comparison, ComplexComparison, ComplexFormula, ComplexToReal, Division, DivisionFormula, FloatComparison,
+    FloatFormula, IntegerFormula, LogicalFormula, NumberFormula, OrderedComparison, OrderedFormula,
 };
 pub(crate) use fused_map_sum::fused_map_sum;
 pub(crate) use generate::Words64;
@@ -87,7 +89,8 @@ pub use select::{all_true, select_kernel};
 use crate::dispatch_all_types;
 use crate::tensor_iterator::{Operand, TensorIterator};
 use crate::vectorized::traced::{TraceAs, Traced};
-use crate::vectorized::{EveryIsa, Lanes};
+use crate::vectorized::{CodegenAnchor, EveryIsa, Integer, Lanes};
+use bit_lanes::{DividesByFloats, Nonzero};
 use convert::Mapping;
 use flambeau_core::{Complex, Element, Result, Scalar, ScalarType, ensure};
 use reduce::computing_type;
@@ -186,6 +189,58 @@ pub fn number_kernel<const N: usize>(
     formula: impl NumberFormula<N>,
 ) -> Result<()> {
     dispatch_all_types!(through_numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
+}
+
+/// [`number_kernel`] of a formula that changes only the sign. For f16 and bf16 it is `of_bits`, the same formula of integers that hold
+/// their bits: they need not be converted.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn sign_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl NumberFormula<N>,
+    of_bits: impl IntegerFormula<N>,
+) -> Result<()> {
+    match iter.common_dtype() {
+        dtype @ (ScalarType::F16 | ScalarType::BF16) => {
+            run_bits::<i16, f32, _, _, N>(iter, Numbers(formula), Integers(of_bits), dtype)
+        }
+        _ => number_kernel(iter, formula),
+    }
+}
+
+/// [`sign_kernel`] of a formula that [`ordered_number_kernel`] evaluates.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn ordered_sign_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl OrderedFormula<N>,
+    of_bits: impl IntegerFormula<N>,
+) -> Result<()> {
+    match iter.common_dtype() {
+        dtype @ (ScalarType::F16 | ScalarType::BF16) => {
+            run_bits::<i16, f32, _, _, N>(iter, OrderedNumbers(formula), Integers(of_bits), dtype)
+        }
+        _ => ordered_number_kernel(iter, formula),
+    }
+}
+
+/// [`sign_kernel`] of a formula that [`float_kernel`] evaluates: so it does where operands are of several types, since a conversion to
+/// bf16 takes the sign from NaN.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn float_sign_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl FloatFormula<N>,
+    of_bits: impl IntegerFormula<N>,
+) -> Result<()> {
+    let dtype = iter.common_dtype();
+    if dtype.is_reduced_floating_point() && iter.operands().iter().all(|operand| operand.dtype() == dtype) {
+        return run_bits::<i16, f32, _, _, N>(iter, Floats(formula), Integers(of_bits), dtype);
+    }
+    float_kernel(iter, formula)
 }
 
 /// Evaluates a formula of elements of any type, bool included.
@@ -291,11 +346,44 @@ pub fn bitwise_kernel<const N: usize>(
     dispatch_all_types!(through_bits, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Integers(formula), T::SCALAR_TYPE))
 }
 
+/// [`bitwise_kernel`] of the negation, which for bool is logical: eight bytes at a time.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn not_kernel(iter: &TensorIterator<'_>, formula: impl IntegerFormula<1>) -> Result<()> {
+    if iter.common_dtype() != ScalarType::Bool {
+        return bitwise_kernel(iter, formula);
+    }
+    let run = |rows: &Rows<1>| bit_lanes::dispatch_not(rows, Integers(formula));
+    let types = (ScalarType::Bool, ScalarType::Bool);
+    run_rows::<i64, _, 1>(iter, Integers(formula), types, Mapping::Value, &run)
+}
+
+/// The bits of a number of 16 bits, as the integer that has them.
+#[derive(Clone, Copy)]
+struct Bits16(u16);
+
+impl IntegerFormula<0> for Bits16 {
+    #[inline(always)]
+    fn call<V: Integer>(self, []: [V; 0]) -> V {
+        V::scalar(Scalar::Int(self.0.into()))
+    }
+}
+
 /// Writes one value to all elements, of any type.
 ///
 /// # Errors
 /// As [`float_kernel`].
 pub fn constant_kernel(iter: &TensorIterator<'_>, formula: impl NumberFormula<0>) -> Result<()> {
+    let dtype = iter.common_dtype();
+    let half = match dtype {
+        ScalarType::F16 => Some(bit_lanes::constant::<half::f16>(formula).to_bits()),
+        ScalarType::BF16 => Some(bit_lanes::constant::<half::bf16>(formula).to_bits()),
+        _ => None,
+    };
+    if let Some(bits) = half {
+        return run_bits::<i16, f32, _, _, 0>(iter, Numbers(formula), Integers(Bits16(bits)), dtype);
+    }
     dispatch_all_types!(through_equality, iter.common_dtype(), iter.name(), T => run::<T, _, 0>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
@@ -321,6 +409,30 @@ pub fn comparison_kernel<const N: usize>(
     dispatch_all_types!(through_equality, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Compares(formula), ScalarType::Bool))
 }
 
+/// [`comparison_kernel`] of a formula of whether inputs differ from 0. Vectors of floats, whose comparisons are faster, take the bits of
+/// integers as wide.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn logical_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl Comparison<N> + LogicalFormula<N>,
+) -> Result<()> {
+    let types = (iter.common_dtype(), ScalarType::Bool);
+    let traced = Compares(formula);
+    match types.0 {
+        ScalarType::I32 => {
+            let run = |rows: &Rows<N>| rows::dispatch_rows::<f32, _, N>(rows, Nonzero(formula));
+            run_rows::<i64, _, N>(iter, traced, types, Mapping::Value, &run)
+        }
+        ScalarType::I64 => {
+            let run = |rows: &Rows<N>| rows::dispatch_rows::<f64, _, N>(rows, Nonzero(formula));
+            run_rows::<i64, _, N>(iter, traced, types, Mapping::Value, &run)
+        }
+        _ => comparison_kernel(iter, formula),
+    }
+}
+
 /// Evaluates a predicate of inputs of any one type that has an order; the output is bool.
 ///
 /// # Errors
@@ -336,12 +448,19 @@ pub fn ordered_comparison_kernel<const N: usize>(
 ///
 /// # Errors
 /// `InvalidArgument`, PyTorch's `ZeroDivisionError`, where an element of the second input is 0. Others as [`float_kernel`].
-pub fn division_kernel(iter: &TensorIterator<'_>, formula: impl IntegerFormula<2>) -> Result<()> {
+pub fn division_kernel(iter: &TensorIterator<'_>, formula: impl DivisionFormula) -> Result<()> {
     // A formula is traced without its elements, so on another device they are looked at beforehand.
     let is_elsewhere = iter.device().is_some_and(|device| !device.is_cpu());
     let by_zero = AtomicBool::new((is_elsewhere || !iter.writes_new()) && has_zero(iter)?);
     ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument(iter.name()), "ZeroDivisionError");
-    dispatch_all_types!(through_integers, iter.common_dtype(), iter.name(), T => run::<T, _, 2>(iter, Divides(formula, &by_zero), T::SCALAR_TYPE))?;
+    let divides = Divides(formula, &by_zero);
+    if iter.common_dtype() == ScalarType::I64 {
+        let run = |rows: &Rows<2>| rows::dispatch_rows::<f64, _, 2>(rows, DividesByFloats(formula, &by_zero));
+        let types = (ScalarType::I64, ScalarType::I64);
+        run_rows::<i64, _, 2>(iter, divides, types, Mapping::Value, &run)?;
+    } else {
+        dispatch_all_types!(through_integers, iter.common_dtype(), iter.name(), T => run::<T, _, 2>(iter, divides, T::SCALAR_TYPE))?;
+    }
     ensure!(
         is_elsewhere || !by_zero.load(Ordering::Relaxed),
         InvalidArgument(iter.name()),
@@ -402,15 +521,42 @@ where
     for<'r> RowKernel<'r, T, F, N>: EveryIsa,
 {
     let run = |rows: &Rows<N>| rows::dispatch_rows::<T, F, N>(rows, formula);
-    let input = T::SCALAR_TYPE;
-    let kernel = Kernel {
-        inputs: [input; N],
-        output,
-        supports_nt_stores: rows::supports_nt_stores(input, output),
-        mapping,
-        run: &run,
-    };
+    run_rows::<T::As, F, N>(iter, formula, (T::SCALAR_TYPE, output), mapping, &run)
+}
+
+/// [`run`] by lanes of `L` and a formula of them, for elements of `dtype` that have the bits of `L`.
+fn run_bits<L, As, F, G, const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: F,
+    of_bits: G,
+    dtype: ScalarType,
+) -> Result<()>
+where
+    As: Lanes<Traced>,
+    F: LaneFormula<Traced, As, N>,
+    G: Copy + Sync + CodegenAnchor,
+    for<'r> RowKernel<'r, L, G, N>: EveryIsa,
+{
+    let run = |rows: &Rows<N>| rows::dispatch_rows::<L, G, N>(rows, of_bits);
+    run_rows::<As, F, N>(iter, formula, (dtype, dtype), Mapping::Value, &run)
+}
+
+/// The loop `run` over inputs of the first type, with results of the second; on another device `formula`, traced by `As`.
+#[inline]
+fn run_rows<As, F, const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: F,
+    (input, output): (ScalarType, ScalarType),
+    mapping: Mapping,
+    run: &(dyn Fn(&Rows<N>) + Sync),
+) -> Result<()>
+where
+    As: Lanes<Traced>,
+    F: LaneFormula<Traced, As, N>,
+{
+    let supports_nt_stores = rows::supports_nt_stores(input, output);
+    let kernel = Kernel { inputs: [input; N], output, supports_nt_stores, mapping, run };
     device::or_on_device(for_each_rows(iter, &kernel), iter, |loops| {
-        device::pointwise::<T::As, F, N>(loops, iter, formula, input, output)
+        device::pointwise::<As, F, N>(loops, iter, formula, input, output)
     })
 }

@@ -1,6 +1,6 @@
 //! Traits of formulas, one for each set of element types, by the operations that vectors of them have.
 
-use crate::vectorized::{Float, Integer, Number, Ordered, Vector};
+use crate::vectorized::{Float, Integer, Mask, Number, Ordered, Vector};
 use flambeau_core::Complex;
 
 /// A formula of `N` floating point arguments.
@@ -32,6 +32,31 @@ pub trait OrderedFormula<const N: usize>: Copy + Sync {
 pub trait IntegerFormula<const N: usize>: Copy + Sync {
     /// The formula, on vectors. Mark it `#[inline(always)]`.
     fn call<V: Integer>(self, args: [V; N]) -> V;
+}
+
+/// A formula of a dividend and a divisor that are integers.
+pub trait DivisionFormula: IntegerFormula<2> {
+    /// The same formula of integers that floats hold exactly. Mark it `#[inline(always)]`.
+    fn of_floats<V: Float>(self, division: Division<V>) -> V;
+}
+
+/// A division of integers that floats hold exactly, by a number other than 0.
+#[derive(Clone, Copy)]
+pub struct Division<V> {
+    /// What is divided.
+    pub dividend: V,
+    /// By what it is divided.
+    pub divisor: V,
+    /// An integer less than 1 away from the exact quotient.
+    pub quotient: V,
+    /// The dividend without the product of quotient and divisor, exactly: 0 or of either sign.
+    pub rest: V,
+}
+
+/// A predicate of `N` truth values.
+pub trait LogicalFormula<const N: usize>: Copy + Sync {
+    /// The predicate, on masks. Mark it `#[inline(always)]`.
+    fn call<M: Mask>(self, args: [M; N]) -> M;
 }
 
 /// A predicate of `N` arguments of any one type.

@@ -110,6 +110,23 @@ pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Codege
     unsafe fn copy(from: *const u8, to: *mut u8, count: usize);
 }
 
+/// [`LaneFormula::STREAMS`] of a formula of `N` arguments whose results are of their type.
+pub(super) const fn streams_lanes<I: Isa, T: Lanes<I>, const N: usize>() -> bool {
+    I::HAS_NON_TEMPORAL_STORES
+        && matches!(T::Vector::LANES * size_of::<T>(), HALF_CACHE_LINE | CACHE_LINE)
+        && N <= MAX_STREAMING_INPUTS
+}
+
+/// [`LaneFormula::copy`] of results of type `T`. For so few elements a call of `memcpy` would cost more than the copy.
+///
+/// # Safety
+/// - As [`LaneFormula::copy`].
+#[inline(always)]
+pub(super) unsafe fn store_first<I: Isa, T: Lanes<I>>(from: *const u8, to: *mut u8, count: usize) {
+    // SAFETY: this function's condition.
+    unsafe { T::store_partial(T::load(from.cast()), to.cast(), count) }
+}
+
 macro_rules! store_lanes {
     ($wrapper:ident, $formula:ident, $lanes:ident; $($call_to_half:ident)?) => {
         #[derive(Clone, Copy)]
@@ -121,9 +138,7 @@ macro_rules! store_lanes {
 
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
-            const STREAMS: bool = I::HAS_NON_TEMPORAL_STORES
-                && matches!(T::Vector::LANES * size_of::<T>(), HALF_CACHE_LINE | CACHE_LINE)
-                && N <= MAX_STREAMING_INPUTS;
+            const STREAMS: bool = streams_lanes::<I, T, N>();
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -140,8 +155,8 @@ macro_rules! store_lanes {
 
             #[inline(always)]
             unsafe fn copy(from: *const u8, to: *mut u8, count: usize) {
-                // SAFETY: this function's condition. For so few elements a call of `memcpy` would cost more than the copy.
-                unsafe { T::store_partial(T::load(from.cast()), to.cast(), count) }
+                // SAFETY: this function's condition.
+                unsafe { store_first::<I, T>(from, to, count) }
             }
         }
     };

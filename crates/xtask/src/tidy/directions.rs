@@ -160,6 +160,7 @@ const OPS: Crate = Crate {
         ],
         &["loops/reduce/fold", "loops/rows"],
         &[
+            "loops/bit_lanes",
             "loops/device",
             "loops/reduce/any_fold",
             "loops/reduce/folds",

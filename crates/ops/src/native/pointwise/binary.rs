@@ -1,11 +1,11 @@
 //! Pointwise operators with two arguments that broadcast.
 
-use crate::loops::{self, NumberFormula};
+use crate::loops::{self, IntegerFormula, NumberFormula};
 use crate::native::formulas::chain_rule;
 use crate::native::pointwise::complex;
 use crate::native::pointwise::plane::{angle, length};
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{Number, Ordered};
+use crate::vectorized::{Integer, Number, Ordered};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
@@ -167,10 +167,27 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn div, div_meta = build_binary_float_op(self_: a, other: b) => a / b, complex complex::quotient(a, b);
     /// The angle of the point (other, self), in -pi to pi.
     fn atan2, atan2_meta = build_binary_float_op(self_: y, other: x) => angle(y, x);
-    /// The magnitude of self with the sign of other.
-    fn copysign, copysign_meta = build_binary_float_op(self_: a, other: b) => a.copysign(b);
+    /// The magnitude of self with the sign of other, by arithmetic.
+    fn copysign_of_floats, copysign_meta = build_binary_float_op(self_: a, other: b) => a.copysign(b);
     /// sqrt(self^2 + other^2), without intermediate overflow.
     fn hypot, hypot_meta = build_binary_op(self_: a, other: b) => length(a, b);
+}
+
+/// The bits of a number of 16 bits with the sign of another.
+#[derive(Clone, Copy)]
+struct SignOfOther;
+
+impl IntegerFormula<2> for SignOfOther {
+    #[inline(always)]
+    fn call<V: Integer>(self, [a, b]: [V; 2]) -> V {
+        let sign = V::scalar(Scalar::Int(1 << 15));
+        (a & !sign) | (b & sign)
+    }
+}
+
+/// The magnitude of self with the sign of other.
+pub fn copysign(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor) -> Result<()> {
+    loops::float_sign_kernel(iter, copysign_of_floats::Formula {}, SignOfOther)
 }
 
 /// other - alpha * self.

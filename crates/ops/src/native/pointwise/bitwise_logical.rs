@@ -1,6 +1,8 @@
 //! Logical and bitwise operators.
 
-use crate::vectorized::{Number, Vector};
+use crate::loops::{self, LogicalFormula};
+use crate::tensor_iterator::TensorIterator;
+use crate::vectorized::{Mask, Number, Vector};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar};
 
@@ -12,20 +14,51 @@ fn is_nonzero<V: Number>(x: V) -> MaskOf<V> {
     x.ne(V::zero())
 }
 
-formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
+/// Predicates of whether arguments differ from 0, of the masks that say so.
+macro_rules! logical {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $meta:ident, $of_values:ident = $build:ident($($tensor:ident: $lane:ident),+) => $formula:expr;
+    )*) => {$(
+        formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
+            $(#[$doc])*
+            fn $of_values, $meta = $build($($tensor: $lane),+) => {
+                $(let $lane = is_nonzero($lane);)+
+                $formula
+            };
+        }
+
+        impl LogicalFormula<{ [$(stringify!($lane)),+].len() }> for $of_values::Formula {
+            #[inline(always)]
+            fn call<M: Mask>(self, [$($lane),+]: [M; [$(stringify!($lane)),+].len()]) -> M {
+                $formula
+            }
+        }
+
+        $(#[$doc])*
+        pub fn $name(iter: &mut TensorIterator<'_>, $(_: formulas!(@tensor $tensor)),+) -> Result<()> {
+            loops::logical_kernel(iter, $of_values::Formula {})
+        }
+    )*};
+}
+
+logical! {
     /// Whether it is 0.
-    fn logical_not, logical_not_meta = build_unary_bool_op(self_: x) => x.eq(V::zero());
+    fn logical_not, logical_not_meta, not_of_values = build_unary_bool_op(self_: x) => !x;
     /// Whether both differ from 0.
-    fn logical_and, logical_and_meta = build_comparison_op(self_: a, other: b) => is_nonzero(a) & is_nonzero(b);
+    fn logical_and, logical_and_meta, and_of_values = build_comparison_op(self_: a, other: b) => a & b;
     /// Whether either differs from 0.
-    fn logical_or, logical_or_meta = build_comparison_op(self_: a, other: b) => is_nonzero(a) | is_nonzero(b);
+    fn logical_or, logical_or_meta, or_of_values = build_comparison_op(self_: a, other: b) => a | b;
     /// Whether exactly one differs from 0.
-    fn logical_xor, logical_xor_meta = build_comparison_op(self_: a, other: b) => (is_nonzero(a) & !is_nonzero(b)) | (!is_nonzero(a) & is_nonzero(b));
+    fn logical_xor, logical_xor_meta, xor_of_values = build_comparison_op(self_: a, other: b) => (a & !b) | (!a & b);
+}
+
+formulas! { not_kernel(IntegerFormula, Integer) -> V:
+    /// Bitwise not; for bool, logical not.
+    fn bitwise_not, bitwise_not_meta = build_unary_op(self_: x) => !x;
 }
 
 formulas! { bitwise_kernel(IntegerFormula, Integer) -> V:
-    /// Bitwise not; for bool, logical not.
-    fn bitwise_not, bitwise_not_meta = build_unary_op(self_: x) => !x;
     /// Bitwise and.
     fn bitwise_and, bitwise_and_meta = build_binary_op(self_: a, other: b) => a & b;
     /// Bitwise or.

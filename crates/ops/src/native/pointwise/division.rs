@@ -1,6 +1,7 @@
 //! `div` with a rounding mode, `floor_divide`, `remainder` and `fmod`.
 
 use crate::enums::RoundingMode;
+use crate::loops::{Division, DivisionFormula};
 use crate::native::pointwise::binary;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Mask};
@@ -30,6 +31,30 @@ formulas! { division_kernel(IntegerFormula, Integer) -> V:
     fn remainder_integers, remainder_meta = build_binary_op(self_: a, other: b) => a.remainder(b);
     /// The remainder with the sign of the dividend, of integers.
     fn fmod_integers, fmod_meta = build_binary_op(self_: a, other: b) => a.remainder_trunc(b);
+}
+
+/// The formulas of integers that floats hold.
+macro_rules! of_floats {
+    ($($formula:ident = $division:ident => $result:expr;)*) => {$(
+        impl DivisionFormula for $formula::Formula {
+            #[inline(always)]
+            fn of_floats<V: Float>(self, $division: Division<V>) -> V {
+                $result
+            }
+        }
+    )*};
+}
+
+of_floats! {
+    trunc_integers = d => {
+        let exceeds = is_opposite(d.rest, d.dividend);
+        V::select(exceeds, d.quotient - V::one().copysign(d.quotient), d.quotient)
+    };
+    floor_integers = d => V::select(is_opposite(d.rest, d.divisor), d.quotient - V::one(), d.quotient);
+    remainder_integers = d => V::select(is_opposite(d.rest, d.divisor), d.rest + d.divisor, d.rest);
+    fmod_integers = d => {
+        V::select(is_opposite(d.rest, d.dividend), d.rest + d.divisor.abs().copysign(d.dividend), d.rest)
+    };
 }
 
 /// Whether a remainder is not 0 and its sign differs from that of the divisor.

@@ -1,9 +1,9 @@
 //! Pointwise operators with one argument.
 
-use crate::loops::{self, ComplexFormula, FloatFormula, NumberFormula};
+use crate::loops::{self, ComplexFormula, FloatFormula, IntegerFormula, NumberFormula};
 use crate::native::pointwise::complex;
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{Float, Number};
+use crate::vectorized::{Float, Integer, Number};
 use crate::{Tensor, ops};
 use flambeau_core::{Complex, Result, Scalar, ensure};
 
@@ -112,13 +112,45 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
 }
 
 formulas! { number_kernel(NumberFormula, Number) -> V:
-    /// -x.
-    fn neg, neg_meta = build_unary_op(self_: x) => -x;
+    /// -x, by arithmetic.
+    fn neg_of_numbers, neg_meta = build_unary_op(self_: x) => -x;
 }
 
 formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
-    /// The absolute value of real numbers; that of the minimum of an integer type is itself.
-    fn abs_of_reals, abs_of_reals_meta = build_unary_op(self_: x) => x.abs();
+    /// The absolute value of real numbers, by arithmetic.
+    fn abs_of_numbers, abs_of_reals_meta = build_unary_op(self_: x) => x.abs();
+}
+
+/// The bits of a number of 16 bits with the other sign.
+#[derive(Clone, Copy)]
+struct OtherSign;
+
+impl IntegerFormula<1> for OtherSign {
+    #[inline(always)]
+    fn call<V: Integer>(self, [x]: [V; 1]) -> V {
+        x ^ V::scalar(Scalar::Int(1 << 15))
+    }
+}
+
+/// The bits of a number of 16 bits without its sign.
+#[derive(Clone, Copy)]
+struct WithoutSign;
+
+impl IntegerFormula<1> for WithoutSign {
+    #[inline(always)]
+    fn call<V: Integer>(self, [x]: [V; 1]) -> V {
+        x & V::scalar(Scalar::Int((1 << 15) - 1))
+    }
+}
+
+/// -x.
+pub fn neg(iter: &mut TensorIterator<'_>, _: &Tensor) -> Result<()> {
+    loops::sign_kernel(iter, neg_of_numbers::Formula {}, OtherSign)
+}
+
+/// The absolute value of real numbers; that of the minimum of an integer type is itself.
+fn abs_of_reals(iter: &TensorIterator<'_>) -> Result<()> {
+    loops::ordered_sign_kernel(iter, abs_of_numbers::Formula {}, WithoutSign)
 }
 
 formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
@@ -140,7 +172,7 @@ pub fn abs_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<
 
 /// The absolute value; that of a complex number is real.
 pub fn abs(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
-    if self_.dtype().is_complex() { complex::abs(iter) } else { abs_of_reals(iter, self_) }
+    if self_.dtype().is_complex() { complex::abs(iter) } else { abs_of_reals(iter) }
 }
 
 /// Shape and type of [`angle`].

@@ -1,6 +1,6 @@
 //! Operators on integers and bool, against arithmetic in i128.
 
-use super::harness::{call, tensor};
+use super::harness::{call, converted, tensor};
 use flambeau_core::{Element, ErrorKind, Scalar, ScalarType};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
@@ -119,6 +119,28 @@ fn division_of_every_sign() {
     }
 }
 
+/// Numbers that floats of 64 bits hold exactly, such that they do not, and both in one vector.
+#[test]
+fn division_of_large_numbers() {
+    let limit = 1i128 << 51;
+    let near = [limit - 1, -limit, limit - 2, 1 - limit, 3, -3, 1, -1, 1 << 26, (1 << 26) + 1, 0, limit / 3];
+    let far = [limit, -limit - 1, limit + 1, 1 << 52, -(1 << 53) - 1, i128::from(i64::MAX)];
+    let beside: Vec<i128> = near.iter().chain(&far).copied().collect();
+    for all in [&near[..], &beside] {
+        let pairs =
+            || all.iter().flat_map(move |a| all.iter().map(move |b| (*a, *b))).filter(|pair| pair.1 != 0);
+        let (first, second): (Vec<i128>, Vec<i128>) = pairs().unzip();
+        let (a, b) = (make(&first, ScalarType::I64), make(&second, ScalarType::I64));
+        let rests = [a.remainder(&b).unwrap(), a.fmod(&b).unwrap(), a.floor_divide(&b).unwrap()]
+            .map(|t| integers(&t));
+        for (i, (a, b)) in pairs().enumerate() {
+            let floor = a.div_euclid(b) - i128::from(b < 0 && a.rem_euclid(b) != 0);
+            let expected = [a - b * floor, a % b, floor];
+            assert_eq!(rests.each_ref().map(|all| all[i]), expected, "{a} {b}");
+        }
+    }
+}
+
 #[test]
 fn division_by_zero_is_an_error_at_every_index() {
     for n in [1usize, 3, 64, 65, 100] {
@@ -129,7 +151,10 @@ fn division_by_zero_is_an_error_at_every_index() {
             assert!(ones.remainder(&fine).is_ok());
             by[at] = 0;
             let by = Tensor::from_vec(by, &[n as i64]).unwrap();
-            for result in [ones.remainder(&by), ones.fmod(&by), ones.floor_divide(&by)] {
+            let (wide, wide_by) = (converted(&ones, ScalarType::I64), converted(&by, ScalarType::I64));
+            let results =
+                [ones.remainder(&by), ones.fmod(&by), ones.floor_divide(&by), wide.remainder(&wide_by)];
+            for result in results {
                 let error = result.unwrap_err();
                 assert!(error.message().contains("ZeroDivisionError"), "{error}");
             }
