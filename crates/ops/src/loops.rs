@@ -322,6 +322,19 @@ pub fn number_choice_kernel<const N: usize>(
         U64 => run_mapped::<i64, _, N>(iter, OrderedNumbers(formula), ScalarType::I64, Mapping::Order))
 }
 
+/// [`number_choice_kernel`] of integers.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn integer_choice_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl OrderedFormula<N>,
+) -> Result<()> {
+    dispatch_all_types!(through_integers, iter.common_dtype(), iter.name(),
+        T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE),
+        U64 => run_mapped::<i64, _, N>(iter, OrderedNumbers(formula), ScalarType::I64, Mapping::Order))
+}
+
 /// [`ordered_comparison_kernel`] of a formula that only compares its arguments with each other, as [`choice_kernel`].
 ///
 /// # Errors

@@ -39,6 +39,17 @@ formulas! { number_choice_kernel(OrderedFormula, Ordered) -> V:
     fn between_tensors, between_tensors_meta = build_ternary_op(self_: x, min: low, max: high) => ordered_min(ordered_max(x, low), high);
 }
 
+// Bounds of integers are no `Scalar`, which would be converted for each vector: its kind decides how, and the loop kept the branch.
+formulas! { integer_choice_kernel(OrderedFormula, Ordered) -> V:
+    /// Each integer clamped to two others.
+    fn between_integers, between_integers_meta = build_converted_op(self_: x; min: i64, max: i64) =>
+        V::scalar(Scalar::Int(max)).min(V::scalar(Scalar::Int(min)).max(x));
+    /// The maximum of each integer and the number.
+    fn at_least_integer, at_least_integer_meta = build_converted_op(self_: x; min: i64) => V::scalar(Scalar::Int(min)).max(x);
+    /// The minimum of each integer and the number.
+    fn at_most_integer, at_most_integer_meta = build_converted_op(self_: x; max: i64) => V::scalar(Scalar::Int(max)).min(x);
+}
+
 formulas! { float_kernel(FloatFormula, Float) -> V:
     /// self + value * tensor1 / tensor2, of floating point numbers.
     fn addcdiv, addcdiv_floats_meta = build_ternary_op(self_: x, tensor1: a, tensor2: b; value: Scalar) => x + V::scalar(value) * (a / b);
@@ -161,6 +172,11 @@ pub fn clamp(
 ) -> Result<()> {
     let dtype = iter.common_dtype();
     match (min.map(|m| saturated(m, dtype)), max.map(|m| saturated(m, dtype))) {
+        (Some(Scalar::Int(min)), Some(Scalar::Int(max))) if dtype.is_integral(false) => {
+            between_integers(iter, self_, min, max)
+        }
+        (Some(Scalar::Int(min)), None) if dtype.is_integral(false) => at_least_integer(iter, self_, min),
+        (None, Some(Scalar::Int(max))) if dtype.is_integral(false) => at_most_integer(iter, self_, max),
         (Some(min), Some(max)) if min.to_f64().is_nan() || max.to_f64().is_nan() => {
             at_least_any(iter, self_, Scalar::Float(f64::NAN))
         }
