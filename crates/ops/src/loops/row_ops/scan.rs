@@ -27,11 +27,12 @@ pub(crate) enum Scan {
     Product,
 }
 
-/// An element type that scans are computed in.
+/// An element type that scans are computed for.
 trait ScanElement: Convert {
     type Running: Copy;
     fn start(scan: Scan) -> Self::Running;
-    fn next(running: Self::Running, x: Self, scan: Scan) -> Self::Running;
+    fn to_running(self) -> Self::Running;
+    fn next(running: Self::Running, x: Self::Running, scan: Scan) -> Self::Running;
     fn value(running: Self::Running) -> Self;
 }
 
@@ -44,8 +45,11 @@ macro_rules! scan_elements {
                 if scan == Scan::Sum { 0 as $running } else { 1 as $running }
             }
             #[inline(always)]
-            fn next($a: $running, x: Self, scan: Scan) -> $running {
-                let $b = x as $running;
+            fn to_running(self) -> $running {
+                self as $running
+            }
+            #[inline(always)]
+            fn next($a: $running, $b: $running, scan: Scan) -> $running {
                 if scan == Scan::Sum { $sum } else { $product }
             }
             #[inline(always)]
@@ -102,7 +106,7 @@ unsafe fn sequential<T: ScanElement>(
     for i in range {
         // SAFETY: this function's condition.
         unsafe {
-            running = T::next(running, load_one(from.add(i)), scan);
+            running = T::next(running, T::to_running(load_one(from.add(i))), scan);
             to.add(i).write_unaligned(T::value(running));
         }
     }
