@@ -558,40 +558,99 @@ const ROWS_PER_PASS: usize = 8;
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateRows<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        for first in (0..self.count).step_by(ROWS_PER_PASS) {
-            // SAFETY: each of the `count` rows and `to` hold `n` elements.
-            unsafe { pass::<I, T, F>(&self, first, ROWS_PER_PASS.min(self.count - first)) };
+        let (f, accumulators) = (self.lanes, self.accumulators);
+        // SAFETY: each of the `count` rows and `to` hold `n` elements.
+        unsafe {
+            passes::<I, T>(
+                self.count,
+                #[inline(always)]
+                |row| (*self.rows.add(row)).cast(),
+                self.to,
+                self.n,
+                None,
+                #[inline(always)]
+                |acc, x| if accumulators { f.combine(acc, x) } else { f.step(acc, x) },
+            );
         }
     }
 }
 
-/// Accumulates rows `first..first + count`, all columns.
+/// Accumulates `count` rows of `n` elements at the addresses of `row` into `to`, by [`pass`]es; the first one begins with `start`, or with
+/// what is in `to`.
 ///
 /// # Safety
 /// - Each of these rows and `to` hold `n` elements.
 #[inline(always)]
-unsafe fn pass<I, T, F>(work: &AccumulateRows<T, F>, first: usize, count: usize)
-where
-    I: Isa,
-    T: Lanes<I>,
-    F: LaneFold<I, T>,
-{
-    let (lanes, f) = (T::Vector::LANES, work.lanes);
-    let mut at = 0;
-    while at < work.n {
-        let left = lanes.min(work.n - at);
-        // SAFETY: `left` columns from `at` on are inside `to` and the rows.
-        unsafe {
-            let to = work.to.add(at);
-            let mut acc = T::load_up_to(to, left);
-            for row in 0..count {
-                let x = T::load_up_to((*work.rows.add(first + row)).cast::<T>().add(at), left);
-                acc = if work.accumulators { f.combine(acc, x) } else { f.step(acc, x) };
+unsafe fn passes<I: Isa, T: Lanes<I>>(
+    count: usize,
+    row: impl Fn(usize) -> *const T + Copy,
+    to: *mut T,
+    n: usize,
+    mut start: Option<T::Vector>,
+    step: impl Fn(T::Vector, T::Vector) -> T::Vector + Copy,
+) {
+    let mut first = 0;
+    while first < count {
+        // SAFETY: this function's condition.
+        first += unsafe {
+            match count - first {
+                ROWS_PER_PASS.. => pass::<I, T, ROWS_PER_PASS>(row, first, to, n, start, step),
+                4.. => pass::<I, T, 4>(row, first, to, n, start, step),
+                2.. => pass::<I, T, 2>(row, first, to, n, start, step),
+                _ => pass::<I, T, 1>(row, first, to, n, start, step),
             }
-            T::store_up_to(acc, to, left);
-        }
-        at += lanes;
+        };
+        start = None;
     }
+}
+
+/// Accumulates `ROWS` rows from `first` on, all columns, and returns how many rows. Without a loop over the rows, and with whole vectors first, integers
+/// stay in registers, for which the compiler makes vectors of arrays.
+///
+/// # Safety
+/// - Each of these rows and `to` hold `n` elements.
+#[inline(always)]
+unsafe fn pass<I: Isa, T: Lanes<I>, const ROWS: usize>(
+    row: impl Fn(usize) -> *const T,
+    first: usize,
+    to: *mut T,
+    n: usize,
+    start: Option<T::Vector>,
+    step: impl Fn(T::Vector, T::Vector) -> T::Vector,
+) -> usize {
+    let lanes = T::Vector::LANES;
+    let whole = n - n % lanes;
+    let rows: [*const T; ROWS] = std::array::from_fn(
+        #[inline(always)]
+        |i| row(first + i),
+    );
+    // SAFETY: these columns are inside `to` and the rows.
+    unsafe {
+        for at in (0..whole).step_by(lanes) {
+            let to = to.add(at);
+            let mut acc = match start {
+                Some(start) => start,
+                None => T::load(to),
+            };
+            for row in rows {
+                acc = step(acc, T::load(row.add(at)));
+            }
+            T::store(acc, to);
+        }
+        let left = n - whole;
+        if left > 0 {
+            let to = to.add(whole);
+            let mut acc = match start {
+                Some(start) => start,
+                None => T::load_partial(to, left),
+            };
+            for row in rows {
+                acc = step(acc, T::load_partial(row.add(whole), left));
+            }
+            T::store_partial(acc, to, left);
+        }
+    }
+    ROWS
 }
 
 /// Folds the rows of each of `count` blocks into a row of accumulators.
@@ -612,20 +671,23 @@ impl<T, F: CodegenAnchor> CodegenAnchor for AccumulateBlocks<T, F> {
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateBlocks<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        let (lanes, BlockShape { rows, row_stride, columns }) = (T::Vector::LANES, self.shape);
+        let BlockShape { rows, row_stride, columns } = self.shape;
+        let identity = self.lanes.identity();
         for block in 0..self.count as isize {
             let from = self.from.wrapping_byte_offset(block * self.steps[0]);
             let to = self.to.wrapping_byte_offset(block * self.steps[1]);
-            for at in (0..columns).step_by(lanes) {
-                let left = lanes.min(columns - at);
-                let mut acc = self.lanes.identity();
-                for row in 0..rows as isize {
-                    let from = from.wrapping_byte_offset(row * row_stride).wrapping_add(at);
-                    // SAFETY: `left` columns from `at` on are inside the row.
-                    acc = self.lanes.step(acc, unsafe { T::load_up_to(from, left) });
-                }
-                // SAFETY: and inside the row of accumulators.
-                unsafe { T::store_up_to(acc, to.wrapping_add(at), left) };
+            // SAFETY: the rows have these columns, and so has the row of accumulators.
+            unsafe {
+                passes::<I, T>(
+                    rows,
+                    #[inline(always)]
+                    |row| from.wrapping_byte_offset(row as isize * row_stride),
+                    to,
+                    columns,
+                    Some(identity),
+                    #[inline(always)]
+                    |acc, x| self.lanes.step(acc, x),
+                );
             }
         }
     }
