@@ -15,6 +15,8 @@ use smallvec::SmallVec;
 const COLUMNS: usize = 1024;
 /// Rows folded into the row of accumulators of the first level before that is combined with the second level.
 const LEVEL: usize = 64;
+/// Rows that are folded into results in one pass, without rows of accumulators: the hardware prefetcher follows as many.
+const FEW_ROWS: usize = 8;
 /// Rows of a task, where those that are packed count as one.
 const ROWS: usize = 16 * LEVEL;
 /// Rows converted at a time.
@@ -160,6 +162,19 @@ impl<'r> Plan<'r> {
         let counter = DimCounter::new(&self.reduction.kept, strip / strips * self.columns + first);
         (counter.input, counter.output, COLUMNS.min(self.columns - first))
     }
+
+    /// Bytes from one row to the next, where there are few of one distance, which are read in memory, and results are dense.
+    fn few_rows(&self) -> Option<isize> {
+        let [rows] = &self.reduction.reduced[..] else { return None };
+        let is_dense =
+            self.source.is_direct(self.kept_stride()) && self.output_stride() == self.source.size() as isize;
+        (is_dense && self.packed == 1 && rows.size as usize <= FEW_ROWS).then_some(rows.input as isize)
+    }
+
+    /// Bytes between the inputs of neighbouring columns.
+    fn kept_stride(&self) -> i64 {
+        self.reduction.kept.first().map_or(0, |dim| dim.input)
+    }
 }
 
 /// Folds rows into `to`.
@@ -170,6 +185,11 @@ pub(super) fn fold_outer(reduction: &Reduction, source: Source, to: *mut u8, fol
     let plan = Plan { packed: rows_packed(reduction), ..Plan::new(reduction, source, fold) };
     let (strips, chunks, grain) = (plan.strips(), plan.chunks(), plan.grain());
     let to = Shared(to);
+    if let Some(row_stride) = plan.few_rows() {
+        return parallel_for(0..strips, grain, |range| {
+            range.for_each(|strip| fold_few(&plan, row_stride, strip, &to));
+        });
+    }
     if chunks == 1 {
         parallel_for(0..strips, grain, |range| {
             let mut work = Work::new(plan);
@@ -202,6 +222,18 @@ pub(super) fn fold_outer(reduction: &Reduction, source: Source, to: *mut u8, fol
             write(&plan, strip, combine_rows(&plan, parts), to);
         });
     });
+}
+
+/// Folds the few rows of a strip in its results.
+fn fold_few(plan: &Plan<'_>, row_stride: isize, strip: usize, to: &Shared) {
+    let (from, to_offset, columns) = plan.strip(strip);
+    let shape = BlockShape { rows: plan.reduction.count(), row_stride, columns };
+    let to = to.0.wrapping_offset(to_offset);
+    // SAFETY: the rows are in the input, and the results of these columns are dense and this task's to write.
+    unsafe {
+        plan.fold.accumulate_blocks(plan.source.at(from), shape, to, 1, [0; 2]);
+        plan.fold.write(to, columns, to, plan.output_stride());
+    }
 }
 
 /// Combines rows of accumulators as a tree, and returns the first, which then has all of them.
@@ -246,7 +278,7 @@ pub(super) struct Rows<'r> {
 
 impl<'r> Rows<'r> {
     pub(super) fn new(plan: Plan<'r>) -> Self {
-        let direct = plan.source.is_direct(plan.reduction.kept.first().map_or(0, |dim| dim.input));
+        let direct = plan.source.is_direct(plan.kept_stride());
         let rows = if direct { 0 } else { TILE_ROWS };
         Rows { plan, tile: SmallVec::from_elem(plan.identity, rows * plan.words()), direct }
     }
