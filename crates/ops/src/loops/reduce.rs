@@ -26,6 +26,7 @@ mod moments;
 mod outer;
 mod outer_arg;
 mod row_float;
+mod short_arg;
 mod short_columns;
 mod short_rows;
 mod small;

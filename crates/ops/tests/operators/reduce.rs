@@ -296,7 +296,7 @@ fn first_extreme(elements: &[f64], largest: bool) -> usize {
 fn extremes_come_with_the_first_index() {
     for dtype in ScalarType::COMPUTING.into_iter().filter(|dtype| !dtype.is_complex()) {
         let long: &[&[i64]] = if dtype == ScalarType::F32 { &[&[9000, 3], &[2, 70_000]] } else { &[] };
-        for sizes in [&[37i64][..], &[5, 70], &[70, 5]].iter().chain(long).copied() {
+        for sizes in [&[37i64][..], &[5, 70], &[70, 5], &[20, 9, 3]].iter().chain(long).copied() {
             for (layout, tensor) in layouts(sizes, dtype, 5) {
                 for dim in 0..sizes.len() {
                     for largest in [true, false] {

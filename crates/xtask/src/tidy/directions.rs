@@ -193,7 +193,7 @@ const OPS: Crate = Crate {
             "loops/row_ops/scan",
             "loops/row_ops/softmax_columns",
         ],
-        &["loops/row_ops/softmax"],
+        &["loops/reduce/short_arg", "loops/row_ops/softmax"],
         &[
             "loops/reduce/arg",
             "loops/reduce/exclusive_or",

@@ -9,6 +9,7 @@ use super::folds::{Maximum, Minimum};
 use super::inner::fold_inner;
 use super::outer::suits;
 use super::outer_arg::{AnyExtreme, Best, ImproveColumns, Level, Outputs, arg_outer};
+use super::short_arg::{ShortArg, extremes as extremes_of};
 use super::source::Source;
 use super::strips::{STRIP, Shared, Strip, StripResults};
 use super::targets::with_targets;
@@ -107,19 +108,15 @@ impl<I: Isa, T: Convert + PartialOrd + Default> Kernel<I, ([T; STRIP], [u32; STR
     #[inline(always)]
     unsafe fn run(self) -> ([T; STRIP], [u32; STRIP]) {
         let (elements, n) = (self.strip.elements.cast::<T>(), self.strip.n);
-        let (mut best, mut indices) = ([T::default(); STRIP], [0; STRIP]);
-        for i in 0..n {
-            for row in 0..STRIP {
-                // SAFETY: an element of the strip.
-                let x = unsafe { load_one(elements.add(i * STRIP + row)) };
-                let wins = if self.largest { x > best[row] } else { x < best[row] };
-                #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-                let better = ((wins | (x != x)) & (best[row] == best[row])) | (i == 0);
-                best[row] = if better { x } else { best[row] };
-                indices[row] = if better { i as u32 } else { indices[row] };
+        let step = (STRIP * size_of::<T>()) as isize;
+        // SAFETY: the elements of the strip.
+        unsafe {
+            if self.largest {
+                extremes_of::<T, true>(elements, step, n, STRIP)
+            } else {
+                extremes_of::<T, false>(elements, step, n, STRIP)
             }
         }
-        (best, indices)
     }
 }
 
@@ -225,7 +222,7 @@ fn extremes<T, const M: usize>(
     largest: bool,
 ) -> Result<()>
 where
-    T: Element + PartialOrd + Convert,
+    T: Element + PartialOrd + Convert + Default,
     ArgFold<T>: RowFold<M> + AnyExtreme,
     Folding<T, OrderedNumbers<Maximum>>: AnyFold,
     Folding<T, OrderedNumbers<Minimum>>: AnyFold,
@@ -234,12 +231,16 @@ where
     let fold = ArgFold::<T> { largest, prefetch, element: PhantomData };
     with_targets(input, outs, mask, results, |guarded, reduction, targets| {
         let source = Source::new(guarded, input, dtype)?;
+        let values = (M > 1).then_some(Shared(targets[0]));
+        let outputs = Outputs { values, indices: Shared(targets[M - 1]), size: results[0].size() };
+        if let Some(rows) = ShortArg::of(reduction, source) {
+            rows.find::<T>(outputs, largest);
+            return Ok(());
+        }
         if !suits(reduction) {
             fold_inner(reduction, source, targets, results.map(ScalarType::size), fold);
             return Ok(());
         }
-        let values = (M > 1).then_some(Shared(targets[0]));
-        let outputs = Outputs { values, indices: Shared(targets[M - 1]), size: results[0].size() };
         let (max, min) = (Maximum::of(dtype), Minimum::of(dtype));
         let max_fold =
             Folding::<T, _>::new(OrderedNumbers(max), Epilogue::Identity, max.identity(), prefetch);
