@@ -190,7 +190,7 @@ impl<T: IntegerLane, const N: usize> Integer for Array<T, N> {
     fn remainder_trunc(self, other: Self) -> Self {
         self.with_quotients(other, T::rest)
     }
-    // The binary algorithm (Stein), of all lanes at a time: of two odd numbers, the larger one gives way to the odd part of their
+    // The binary algorithm (Stein), of all lanes at a time: of two odd numbers, the larger one is replaced by the odd part of their
     // difference, until that is 0.
     #[inline(always)]
     fn gcd(self, other: Self) -> Self {

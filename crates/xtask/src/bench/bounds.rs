@@ -56,7 +56,9 @@ mod tests {
 
     #[test]
     fn the_first_line_that_has_the_operator_and_all_words_explains_a_case() {
-        let bounds = Bounds::parse("# a comment\nsum\tbfloat16 L2\tconversion\nsum\t\trows\n*\tchannels\tcopies\n").unwrap();
+        let bounds =
+            Bounds::parse("# a comment\nsum\tbfloat16 L2\tconversion\nsum\t\trows\n*\tchannels\tcopies\n")
+                .unwrap();
         assert_eq!(bounds.reason("sum.dim#0 bfloat16 L2 dense"), Some("conversion"));
         assert_eq!(bounds.reason("sum#0 float32 L2 dense"), Some("rows"));
         assert_eq!(bounds.reason("nansum#0 float32 L2 dense"), None);

@@ -71,14 +71,13 @@ impl<B: Bits> RowFold<1> for ExclusiveOr<B> {
     }
 
     unsafe fn block(self, from: *const u8, n: usize, _: usize) -> B {
-        let from = from.cast::<B>();
         with_processor_vectors(
             #[inline(always)]
             || {
                 let mut all = B::default();
                 for i in 0..n {
                     // SAFETY: this function's condition.
-                    all = all.with(unsafe { from.add(i).read_unaligned() });
+                    all = all.with(unsafe { from.cast::<B>().add(i).read_unaligned() });
                 }
                 all
             },
@@ -91,14 +90,16 @@ impl<B: Bits> RowFold<1> for ExclusiveOr<B> {
     }
 
     unsafe fn strip(self, strip: Strip, results: &StripResults<1>) {
-        let (from, mut all) = (strip.elements.cast::<B>(), [B::default(); STRIP]);
+        let mut all = [B::default(); STRIP];
         with_processor_vectors(
             #[inline(always)]
             || {
                 for i in 0..strip.n {
                     for (row, all) in all.iter_mut().enumerate() {
                         // SAFETY: an element of the strip.
-                        *all = all.with(unsafe { from.add(i * STRIP + row).read_unaligned() });
+                        *all = all.with(unsafe {
+                            strip.elements.cast::<B>().add(i * STRIP + row).read_unaligned()
+                        });
                     }
                 }
             },

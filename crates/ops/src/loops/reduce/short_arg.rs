@@ -172,7 +172,7 @@ struct Strip<T> {
     n: usize,
     count: usize,
     largest: bool,
-    /// Null where values are not wanted.
+    /// Null where values are not requested.
     values: *mut T,
     indices: *mut i64,
     runs: usize,

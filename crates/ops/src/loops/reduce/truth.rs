@@ -33,18 +33,18 @@ impl Truth {
     }
 }
 
-/// Calls a function with the address and the bits as those of unsigned integers of the size of elements.
+/// Calls a function with the bits as those of unsigned integers of the size of elements.
 macro_rules! by_size {
-    ($truth:expr, $from:expr, |$at:ident, $bits:ident| $body:expr) => {
+    ($truth:expr, |$bits:ident| $body:expr) => {
         match $truth.size {
-            1 => by_size!(u8, $truth, $from, |$at, $bits| $body),
-            2 => by_size!(u16, $truth, $from, |$at, $bits| $body),
-            4 => by_size!(u32, $truth, $from, |$at, $bits| $body),
-            _ => by_size!(u64, $truth, $from, |$at, $bits| $body),
+            1 => by_size!(u8, $truth, |$bits| $body),
+            2 => by_size!(u16, $truth, |$bits| $body),
+            4 => by_size!(u32, $truth, |$bits| $body),
+            _ => by_size!(u64, $truth, |$bits| $body),
         }
     };
-    ($type:ty, $truth:expr, $from:expr, |$at:ident, $bits:ident| $body:expr) => {{
-        let ($at, $bits) = ($from.cast::<$type>(), $truth.bits as $type);
+    ($type:ty, $truth:expr, |$bits:ident| $body:expr) => {{
+        let $bits = $truth.bits as $type;
         with_processor_vectors(
             #[inline(always)]
             || $body,
@@ -61,11 +61,11 @@ impl<B: Copy + Default + PartialEq + BitAnd<Output = B> + BitOr<Output = B>> Uns
 /// # Safety
 /// - `from` is valid for reading `n` elements.
 #[inline(always)]
-unsafe fn some_set<B: Unsigned>(from: *const B, n: usize, bits: B) -> bool {
+unsafe fn some_set<B: Unsigned>(from: *const u8, n: usize, bits: B) -> bool {
     let mut all = B::default();
     for i in 0..n {
         // SAFETY: this function's condition.
-        all = all | unsafe { from.add(i).read_unaligned() };
+        all = all | unsafe { from.cast::<B>().add(i).read_unaligned() };
     }
     (all & bits) != B::default()
 }
@@ -75,11 +75,11 @@ unsafe fn some_set<B: Unsigned>(from: *const B, n: usize, bits: B) -> bool {
 /// # Safety
 /// - As for [`some_set`].
 #[inline(always)]
-unsafe fn all_set<B: Unsigned>(from: *const B, n: usize, bits: B) -> bool {
+unsafe fn all_set<B: Unsigned>(from: *const u8, n: usize, bits: B) -> bool {
     let mut is_unset = false;
     for i in 0..n {
         // SAFETY: this function's condition.
-        is_unset |= (unsafe { from.add(i).read_unaligned() } & bits) == B::default();
+        is_unset |= (unsafe { from.cast::<B>().add(i).read_unaligned() } & bits) == B::default();
     }
     !is_unset
 }
@@ -89,13 +89,13 @@ unsafe fn all_set<B: Unsigned>(from: *const B, n: usize, bits: B) -> bool {
 /// # Safety
 /// - The strip is valid for reading.
 #[inline(always)]
-unsafe fn of_strip<B: Unsigned>(strip: Strip, from: *const B, bits: B, some: bool) -> [bool; STRIP] {
+unsafe fn of_strip<B: Unsigned>(strip: Strip, bits: B, some: bool) -> [bool; STRIP] {
     // Whether an element decides: one that is set for some, one that is not for all.
     let mut is_decided = [false; STRIP];
     for i in 0..strip.n {
         for (row, is_decided) in is_decided.iter_mut().enumerate() {
             // SAFETY: an element of the strip.
-            let x = unsafe { from.add(i * STRIP + row).read_unaligned() };
+            let x = unsafe { strip.elements.cast::<B>().add(i * STRIP + row).read_unaligned() };
             *is_decided |= ((x & bits) != B::default()) == some;
         }
     }
@@ -113,8 +113,8 @@ impl RowFold<1> for Truth {
         // SAFETY: this function's condition.
         unsafe {
             match self.some {
-                true => by_size!(self, from, |from, bits| some_set(from, n, bits)),
-                false => by_size!(self, from, |from, bits| all_set(from, n, bits)),
+                true => by_size!(self, |bits| some_set(from, n, bits)),
+                false => by_size!(self, |bits| all_set(from, n, bits)),
             }
         }
     }
@@ -130,7 +130,7 @@ impl RowFold<1> for Truth {
     unsafe fn strip(self, strip: Strip, results: &StripResults<1>) {
         // SAFETY: this function's conditions.
         unsafe {
-            let found = by_size!(self, strip.elements, |from, bits| of_strip(strip, from, bits, self.some));
+            let found = by_size!(self, |bits| of_strip(strip, bits, self.some));
             results.write(0, &found);
         }
     }

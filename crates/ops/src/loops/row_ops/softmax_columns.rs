@@ -260,8 +260,8 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
         unsafe {
             let start = self.packed_max::<I>();
             let mut summary = self.packed_sum::<I>(&start);
-            for place in (0..self.rows * PARTS).step_by(lanes) {
-                let at = summary.as_mut_ptr().add(place);
+            for slot in (0..self.rows * PARTS).step_by(lanes) {
+                let at = summary.as_mut_ptr().add(slot);
                 self.pass.summary(T::Vector::load(at)).store(at);
             }
             let to = self.to.at.cast::<T>();
@@ -269,25 +269,25 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
                 0..elements,
                 lanes,
                 #[inline(always)]
-                |at, place, count| {
+                |at, slot, count| {
                     let args = self.load_packed::<I>(at, count);
-                    let start = T::Vector::load(start.as_ptr().add(place));
-                    let summary = T::Vector::load(summary.as_ptr().add(place));
+                    let start = T::Vector::load(start.as_ptr().add(slot));
+                    let summary = T::Vector::load(summary.as_ptr().add(slot));
                     T::store_up_to(self.pass.result(args, start, summary), to.add(at), count);
                 },
             );
         }
     }
 
-    /// Calls `each` with the first element of every vector of a range, its place in the period and its number of elements.
+    /// Calls `each` with the first element of every vector of a range, its slot in the period and its number of elements.
     #[inline(always)]
     fn each_vector(&self, range: Range<usize>, lanes: usize, mut each: impl FnMut(usize, usize, usize)) {
         let mut at = range.start;
         while at < range.end {
-            let mut place = 0;
-            while place < self.rows * PARTS && at < range.end {
-                each(at, place, lanes.min(range.end - at));
-                (at, place) = (at + lanes, place + lanes);
+            let mut slot = 0;
+            while slot < self.rows * PARTS && at < range.end {
+                each(at, slot, lanes.min(range.end - at));
+                (at, slot) = (at + lanes, slot + lanes);
             }
         }
     }
@@ -308,7 +308,7 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
         )
     }
 
-    /// Folds the elements of a range, which begins with a period, into the places of a period.
+    /// Folds the elements of a range, which begins with a period, into the slots of a period.
     ///
     /// # Safety
     /// - As [`packed`](Self::packed).
@@ -327,10 +327,10 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
             lanes,
             #[inline(always)]
             // SAFETY: by this function's condition; vectors of a period are inside the array.
-            |at, place, count| unsafe {
-                let to = period.as_mut_ptr().add(place);
+            |at, slot, count| unsafe {
+                let to = period.as_mut_ptr().add(slot);
                 let before = T::Vector::load(to);
-                let after = step(before, self.load_packed::<I>(at, count), place);
+                let after = step(before, self.load_packed::<I>(at, count), slot);
                 let inside = <T::Vector as Vector>::Mask::first(count);
                 let after = if count == lanes { after } else { T::Vector::select(inside, after, before) };
                 after.store(to);
@@ -338,7 +338,7 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
         );
     }
 
-    /// The maxima of the first argument, in every place of their rows.
+    /// The maxima of the first argument, in every slot of their rows.
     ///
     /// # Safety
     /// - As [`packed`](Self::packed).
@@ -369,7 +369,7 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
         max
     }
 
-    /// The sums, in every place of their rows.
+    /// The sums, in every slot of their rows.
     ///
     /// # Safety
     /// - As [`packed`](Self::packed).
@@ -391,11 +391,11 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
                     first..elements.min(first + LEVEL * width),
                     &mut sum,
                     #[inline(always)]
-                    |sum, args, place| sum + self.pass.term(args, T::Vector::load(start.as_ptr().add(place))),
+                    |sum, args, slot| sum + self.pass.term(args, T::Vector::load(start.as_ptr().add(slot))),
                 );
-                for place in (0..width).step_by(T::Vector::LANES) {
-                    let to = total.as_mut_ptr().add(place);
-                    (T::Vector::load(to) + T::Vector::load(sum.as_ptr().add(place))).store(to);
+                for slot in (0..width).step_by(T::Vector::LANES) {
+                    let to = total.as_mut_ptr().add(slot);
+                    (T::Vector::load(to) + T::Vector::load(sum.as_ptr().add(slot))).store(to);
                 }
             }
         }
@@ -412,7 +412,7 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
     }
 }
 
-/// Combines the parts of each of `rows` rows as a tree, and repeats the results in all places of the period.
+/// Combines the parts of each of `rows` rows as a tree, and repeats the results in all slots of the period.
 ///
 /// # Safety
 /// - There are at most [`MAX_PACKED`] rows.
@@ -421,19 +421,19 @@ unsafe fn combine_parts<V: Float>(period: &mut Period<V::Element>, rows: usize, 
     let at = period.as_mut_ptr();
     let mut half = rows * PARTS / 2;
     while half >= rows {
-        for place in (0..half).step_by(V::LANES) {
+        for slot in (0..half).step_by(V::LANES) {
             // SAFETY: the last vector ends less than its length after `2 * half`, in the period. What it writes after `half` has been read before.
             unsafe {
-                let parts = [place, half + place].map(
+                let parts = [slot, half + slot].map(
                     #[inline(always)]
-                    |place| V::load(at.add(place)),
+                    |slot| V::load(at.add(slot)),
                 );
-                combine(parts[0], parts[1]).store(at.add(place));
+                combine(parts[0], parts[1]).store(at.add(slot));
             }
         }
         half /= 2;
     }
-    for place in rows..rows * PARTS {
-        period[place] = period[place - rows];
+    for slot in rows..rows * PARTS {
+        period[slot] = period[slot - rows];
     }
 }

@@ -2,7 +2,7 @@
 
 use flambeau_core::{Result, fallible};
 
-/// Lists in which few bins are counted in turn: an increment waits for the one before if both are of the same element of a list.
+/// Lists in which few bins are counted one after the other: an increment waits for the one before if both are of the same element of a list.
 const LISTS: usize = 4;
 /// Bins of which so many lists fit into the cache.
 const MAX_LISTED: usize = 512;
