@@ -671,24 +671,57 @@ impl<T, F: CodegenAnchor> CodegenAnchor for AccumulateBlocks<T, F> {
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateBlocks<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        let BlockShape { rows, row_stride, columns } = self.shape;
-        let identity = self.lanes.identity();
-        for block in 0..self.count as isize {
-            let from = self.from.wrapping_byte_offset(block * self.steps[0]);
-            let to = self.to.wrapping_byte_offset(block * self.steps[1]);
-            // SAFETY: the rows have these columns, and so has the row of accumulators.
-            unsafe {
-                passes::<I, T>(
-                    rows,
-                    #[inline(always)]
-                    |row| from.wrapping_byte_offset(row as isize * row_stride),
-                    to,
-                    columns,
-                    Some(identity),
-                    #[inline(always)]
-                    |acc, x| self.lanes.step(acc, x),
-                );
+        let (lanes, BlockShape { rows, columns, .. }) = (T::Vector::LANES, self.shape);
+        let [is_dense, is_result_dense] = self.are_dense();
+        for block in 0..self.count {
+            let from = self.from.wrapping_byte_offset(block as isize * self.steps[0]);
+            let to = self.to.wrapping_byte_offset(block as isize * self.steps[1]);
+            // Elements from the last row of this block on, and results from those of this block on.
+            let elements = ((self.count - block - 1) * rows + 1) * columns;
+            let results = (self.count - block) * columns;
+            for at in (0..columns).step_by(lanes) {
+                let (from, to, left) = (from.wrapping_add(at), to.wrapping_add(at), lanes.min(columns - at));
+                // SAFETY: `left` columns from `at` on are inside each row and the row of accumulators. In dense memory whole vectors reach into
+                // the next rows, and into results that are written later, as long as there are any.
+                unsafe {
+                    let acc = match is_dense && elements >= at + lanes {
+                        true => self.column::<I>(from, lanes),
+                        false => self.column::<I>(from, left),
+                    };
+                    match is_result_dense && results >= at + lanes {
+                        true => T::store(acc, to),
+                        false => T::store_up_to(acc, to, left),
+                    }
+                }
             }
         }
+    }
+}
+
+impl<T, F> AccumulateBlocks<T, F> {
+    /// Whether rows and blocks follow one another in memory, and whether rows of accumulators do.
+    fn are_dense(&self) -> [bool; 2] {
+        let BlockShape { rows, row_stride, columns } = self.shape;
+        let row = (columns * size_of::<T>()) as isize;
+        [row_stride == row && self.steps[0] == rows as isize * row, self.steps[1] == row]
+    }
+
+    /// The fold of `count` columns of a block, the first of which begins at `from`.
+    ///
+    /// # Safety
+    /// - In each row as many elements are readable.
+    #[inline(always)]
+    unsafe fn column<I: Isa>(&self, from: *const T, count: usize) -> T::Vector
+    where
+        T: Lanes<I>,
+        F: LaneFold<I, T>,
+    {
+        let mut acc = self.lanes.identity();
+        for row in 0..self.shape.rows as isize {
+            let from = from.wrapping_byte_offset(row * self.shape.row_stride);
+            // SAFETY: by this function's condition.
+            acc = self.lanes.step(acc, unsafe { T::load_up_to(from, count) });
+        }
+        acc
     }
 }
