@@ -9,7 +9,7 @@ use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::native::shape::view;
 use crate::tensor_iterator::result_type;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, ensure, shape};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -177,8 +177,16 @@ pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
             vector.dim()
         );
     }
-    ops::mul_tensor(&ops::view(self_, &[self_.sizes()[0], 1])?, vec2)
+    let column = ops::view(self_, &[self_.sizes()[0], 1])?;
+    if self_.numel() < WORTH_A_COPY || vec2.is_contiguous() {
+        return ops::mul_tensor(&column, vec2);
+    }
+    // Each row of the result reads all of it.
+    ops::mul_tensor(&column, &ops::contiguous(vec2, MemoryFormat::Contiguous)?)
 }
+
+/// Rows of [`outer`] from which on a strided vector is copied first.
+const WORTH_A_COPY: i64 = 64;
 
 /// As [`outer`].
 pub fn ger(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
@@ -207,12 +215,17 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
     let factor = |s: Scalar| if are_bool { Scalar::Bool(s.to_bool()) } else { s };
     let (beta, alpha) = (factor(beta), factor(alpha));
     let addend = as_dtype(&addend, dtype)?;
-    let product = ops::outer(&as_dtype(vec1, dtype)?, &as_dtype(vec2, dtype)?)?;
-    let scaled = if alpha == ONE { product } else { ops::mul_scalar(&product, alpha)? };
+    let [vec1, vec2] = [as_dtype(vec1, dtype)?, as_dtype(vec2, dtype)?];
+    let vec1 = if alpha == ONE { vec1 } else { ops::mul_scalar(&vec1, alpha)? };
+    let product = match addend.strides() {
+        // In the order of the addend, so that neither is read across cache lines.
+        [row, column] if 0 < *row && row < column => ops::t(&ops::outer(&vec2, &vec1)?)?,
+        _ => ops::outer(&vec1, &vec2)?,
+    };
     match beta {
-        beta if !beta.to_bool() => Ok(scaled),
-        ONE => ops::add_tensor(&addend, &scaled, ONE),
-        beta => ops::add_tensor(&ops::mul_scalar(&addend, beta)?, &scaled, ONE),
+        beta if !beta.to_bool() => Ok(product),
+        ONE => ops::add_tensor(&addend, &product, ONE),
+        beta => ops::add_tensor(&product, &addend, beta),
     }
 }
 
