@@ -22,6 +22,8 @@ pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
     const ONE: Self;
     /// Its opposite.
     const MINUS_ONE: Self;
+    /// Whether a sum is the same in any order.
+    const IS_EXACT: bool;
     /// The product; integers wrap.
     fn mul(self, by: Self) -> Self;
     /// `self * by + plus`; integers wrap, floats round once or twice as the target does cheaply.
@@ -34,6 +36,7 @@ macro_rules! float_scalar {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const MINUS_ONE: Self = -1.0;
+            const IS_EXACT: bool = false;
             #[inline(always)]
             fn mul(self, by: Self) -> Self {
                 self * by
@@ -54,6 +57,7 @@ macro_rules! integer_scalar {
             const ZERO: Self = 0;
             const ONE: Self = 1;
             const MINUS_ONE: Self = -1;
+            const IS_EXACT: bool = true;
             #[inline(always)]
             fn mul(self, by: Self) -> Self {
                 self.wrapping_mul(by)

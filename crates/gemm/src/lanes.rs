@@ -103,6 +103,8 @@ pub(super) unsafe trait Lanes: Copy + 'static {
     unsafe fn mul(self, by: Self) -> Self;
     /// `self * by + plus`, rounded once where the instruction set can.
     unsafe fn mul_add(self, by: Self, plus: Self) -> Self;
+    /// `a0 b0 a1 b1 ...` of `self` and `other`, as two registers.
+    unsafe fn interleaved(self, other: Self) -> [Self; 2];
 
     unsafe fn operand(from: *const Self::Unit) -> Self::Operand;
     unsafe fn broadcast(from: *const Self::Unit) -> Self::Operand;

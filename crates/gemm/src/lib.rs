@@ -6,6 +6,8 @@
 //! around the microkernel. With AMX, tiles of bf16 have a microkernel of their own (`amx`). The instruction set is an argument
 //! ([`Isa`]), which callers mostly set to [`Isa::detected`].
 //!
+//! Products with a vector (`dot`, `vector`) have loops of their own, which read their operands once.
+//!
 //! Products of complex matrices are real ones of twice the size (`complex`).
 //!
 //! Three functions only transpose: [`transpose_pack`] and [`transpose`] a few rows at a time, [`stream_transposed`] a whole matrix with non-temporal
@@ -28,6 +30,7 @@ mod amx;
 mod blocks;
 mod complex;
 mod convert;
+mod dot;
 mod element;
 mod isa;
 mod lanes;
@@ -44,6 +47,7 @@ mod tile;
 mod tiny;
 mod transpose_tile;
 mod vector;
+mod widen;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

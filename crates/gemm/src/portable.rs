@@ -97,6 +97,13 @@ unsafe impl<S: Shim, T: Scalar, const N: usize> Lanes for Portable<S, T, N> {
         Self::from_fn(|i| self.0[i].mul_add(by.0[i], plus.0[i]))
     }
     #[inline(always)]
+    unsafe fn interleaved(self, other: Self) -> [Self; 2] {
+        [0, N / 2].map(
+            #[inline(always)]
+            |half| Self::from_fn(|i| if i % 2 == 0 { self.0[half + i / 2] } else { other.0[half + i / 2] }),
+        )
+    }
+    #[inline(always)]
     unsafe fn operand(from: *const T) -> Self {
         // SAFETY: the caller's conditions.
         unsafe { Self::load(from) }

@@ -4,6 +4,7 @@
 use super::{
     Addend, Gemm, GemmElement,
     blocks::{self, Target},
+    dot,
     element::{Element, Pack, Scalar},
     lanes::Lanes,
     plan::is_one_slab,
@@ -23,7 +24,8 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
     g: &Gemm<T>,
 ) {
     let is_vector = vector::applies(g);
-    let is_direct = T::IS_ACCUMULATOR && g.c_strides[1] == 1 && !is_vector;
+    let special = Special::of(g);
+    let is_direct = T::IS_ACCUMULATOR && g.c_strides[1] == 1 && special.is_none();
     // Accumulators are multiplied by tiles, whatever the number of rows, so that a row's result does not depend on the others.
     if !T::IS_ACCUMULATOR && tiny::applies(g, is_vector) {
         // SAFETY: the caller's conditions.
@@ -37,15 +39,26 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
             }
             return multiply::<T, L>(&Gemm { addend: None, ..*g });
         }
-        if is_vector {
-            vector::multiply::<T, L>(g);
-        } else if small::applies::<T, L>(g) {
-            small::multiply::<T, L>(g);
-        } else if is_direct {
-            blocks::multiply::<T, L>(g, Target::of(g), false);
-        } else {
-            multiply_via_buffer::<T, L>(g);
+        match special {
+            Some(Special::Dot) => dot::multiply::<T, L>(g),
+            Some(Special::Vector) => vector::multiply::<T, L>(g),
+            None if small::applies::<T, L>(g) => small::multiply::<T, L>(g),
+            None if is_direct => blocks::multiply::<T, L>(g, Target::of(g), false),
+            None => multiply_via_buffer::<T, L>(g),
         }
+    }
+}
+
+/// Products that are not computed in tiles.
+#[derive(Clone, Copy)]
+enum Special {
+    Dot,
+    Vector,
+}
+
+impl Special {
+    fn of<T: GemmElement>(g: &Gemm<T>) -> Option<Self> {
+        if dot::applies(g) { Some(Self::Dot) } else { vector::applies(g).then_some(Self::Vector) }
     }
 }
 

@@ -301,6 +301,37 @@ fn large_products_match() {
     on_all_sets::<f32>(&[Case { m: 128, n: 780, k: 1040, orders: ROW, alpha: 1, beta: 1 }]);
 }
 
+/// Shapes that are not computed in tiles: dots, short columns, tall operands, few columns.
+const WITHOUT_TILES: [(usize, usize, usize); 11] = [
+    (1, 1, 700),
+    (1, 1, 70_001),
+    (1, 2000, 3),
+    (2000, 1, 4),
+    (1, 700, 5),
+    (700, 1, 8),
+    (5, 7, 5003),
+    (16, 15, 2100),
+    (1, 9, 4100),
+    (700, 5, 4),
+    (301, 12, 16),
+];
+
+#[test]
+fn products_without_tiles_match() {
+    for (m, n, k) in WITHOUT_TILES {
+        for a in ORDERS {
+            for b in ORDERS {
+                let case = Case { m, n, k, orders: [a, b, Order::Row], alpha: 1, beta: 0 };
+                on_all_sets::<f32>(&[case]);
+                on_all_sets::<bf16>(&[Case { alpha: 2, beta: -1, ..case }]);
+                on_all_sets::<i64>(&[Case { orders: [a, b, Order::Spread], alpha: 3, beta: 2, ..case }]);
+            }
+        }
+        on_all_sets::<f64>(&[Case { m, n, k, orders: ROW, alpha: 1, beta: 1 }]);
+        on_all_sets::<u8>(&[Case { m, n, k, orders: ROW, alpha: 1, beta: 1 }]);
+    }
+}
+
 /// Every height of a tile, widths around a register's, and k around what an instruction takes, in one slab and in two.
 #[test]
 fn pairs_in_tiles_match() {
@@ -477,7 +508,7 @@ fn same_bits<T: Sample>(case: Case) {
 fn the_thread_count_changes_no_bit() {
     let shapes =
         [(128, 128, 128), (260, 300, 520), (2000, 16, 64), (16, 2000, 300), (1, 2000, 700), (900, 1, 999)];
-    for (m, n, k) in shapes {
+    for (m, n, k) in shapes.into_iter().chain(WITHOUT_TILES) {
         for orders in [ROW, [Order::Row, Order::Column, Order::Row], [Order::Column, Order::Row, Order::Row]]
         {
             let case = Case { m, n, k, orders, alpha: 1, beta: 1 };

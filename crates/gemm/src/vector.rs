@@ -54,7 +54,8 @@ pub(super) unsafe fn multiply<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc
     });
 }
 
-struct Operands<T: GemmElement>(Gemm<T>);
+/// A product that threads share.
+pub(super) struct Operands<T: GemmElement>(pub(super) Gemm<T>);
 
 // SAFETY: its pointers are those of the product, whose elements each chunk uses as `gemm` allows.
 unsafe impl<T: GemmElement> Sync for Operands<T> {}
@@ -168,29 +169,73 @@ impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Dots<'_, T, L> {
                     sums[r] = load_upcast_first::<T, L>(columns[r].add(whole), remainder).mul_add(x, sums[r]);
                 }
             }
-            let mut totals = [L::Acc::ZERO; R];
+            totals(sums)
+        }
+    }
+}
+
+/// The [`total`] of each register. Registers are interleaved in pairs, and the lower halves added to the upper ones: one register then
+/// holds partial sums of both, and at the end those of all.
+#[inline(always)]
+unsafe fn totals<L: Lanes, const R: usize>(mut sums: [L; R]) -> [L::Acc; R] {
+    const { assert!(matches!(R, 1 | 2 | 4 | 8)) }
+    let mut totals = [L::Acc::ZERO; R];
+    // SAFETY: `N` is at most `WIDEST`.
+    unsafe {
+        if R > L::N {
             for r in 0..R {
                 totals[r] = total(sums[r]);
             }
-            totals
+            return totals;
+        }
+        if R > 4 {
+            add_halves::<L, R>(&mut sums, 4);
+        }
+        if R > 2 {
+            add_halves::<L, R>(&mut sums, 2);
+        }
+        if R > 1 {
+            add_halves::<L, R>(&mut sums, 1);
+        }
+        let lanes = halved(sums[0], R);
+        totals.copy_from_slice(&lanes[..R]);
+    }
+    totals
+}
+
+/// Adds the halves of registers `r` and `r + half`, for each `r` below `half`.
+#[inline(always)]
+unsafe fn add_halves<L: Lanes, const R: usize>(sums: &mut [L; R], half: usize) {
+    for r in 0..half {
+        // SAFETY: the CPU has the instruction set.
+        unsafe {
+            let [lower, upper] = sums[r].interleaved(sums[r + half]);
+            sums[r] = lower.mul_add(L::splat(L::Acc::ONE), upper);
         }
     }
 }
 
 /// The sum of all lanes, halves added to halves.
 #[inline(always)]
-unsafe fn total<L: Lanes>(sum: L) -> L::Acc {
+pub(super) unsafe fn total<L: Lanes>(sum: L) -> L::Acc {
+    // SAFETY: this function's condition, that of the instruction set.
+    unsafe { halved(sum, 1)[0] }
+}
+
+/// Lanes after halves have been added to halves, until so many are left.
+#[inline(always)]
+unsafe fn halved<L: Lanes>(sum: L, left: usize) -> [L::Acc; WIDEST] {
     let mut lanes = [L::Acc::ZERO; WIDEST];
     // SAFETY: `N` is at most `WIDEST`.
     unsafe { sum.store(lanes.as_mut_ptr()) };
     let mut len = L::N;
-    while len > 1 {
+    while len > left {
         len /= 2;
         for i in 0..len {
             lanes[i] = lanes[i].mul_add(L::Acc::ONE, lanes[i + len]);
         }
     }
-    lanes[0]
+    lanes
 }
 
 /// `N` elements as accumulators.
@@ -227,13 +272,36 @@ unsafe fn load_upcast_first<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T, 
 
 /// `y = round(alpha * sums + beta * y)` from column `first` on.
 #[inline(always)]
-unsafe fn write_scaled<T: GemmElement>(g: &Gemm<T>, first: usize, sums: &[T::Scalar]) {
+pub(super) unsafe fn write_scaled<T: GemmElement>(g: &Gemm<T>, first: usize, sums: &[T::Scalar]) {
+    let stride = g.c_strides[1];
+    let to = g.c.wrapping_offset(first as isize * stride);
+    // SAFETY: elements of C. The common stride is a constant, so that the compiler vectorises the loop.
+    unsafe {
+        match (stride, g.beta == T::Scalar::ZERO) {
+            (1, true) => write_each::<T, false>(g, to, 1, sums),
+            (1, false) => write_each::<T, true>(g, to, 1, sums),
+            (_, true) => write_each::<T, false>(g, to, stride, sums),
+            (_, false) => write_each::<T, true>(g, to, stride, sums),
+        }
+    }
+}
+
+/// # Safety
+/// - There is an element of C for each sum; they are read only if `OLD`.
+#[inline(always)]
+unsafe fn write_each<T: GemmElement, const OLD: bool>(
+    g: &Gemm<T>,
+    to: *mut T,
+    stride: isize,
+    sums: &[T::Scalar],
+) {
+    let (alpha, beta) = (g.alpha, if OLD { g.beta } else { T::Scalar::ZERO });
     for (j, sum) in sums.iter().enumerate() {
-        // SAFETY: column `first + j` of C, read only where `beta` is not 0.
+        // SAFETY: the condition above.
         unsafe {
-            let to = g.c.offset((first + j) as isize * g.c_strides[1]);
-            let old = if g.beta == T::Scalar::ZERO { T::Scalar::ZERO } else { to.read().widen() };
-            to.write(T::narrow(old.mul_add(g.beta, sum.mul(g.alpha))));
+            let to = to.offset(j as isize * stride);
+            let old = if OLD { to.read().widen() } else { T::Scalar::ZERO };
+            to.write(T::narrow(old.mul_add(beta, sum.mul(alpha))));
         }
     }
 }

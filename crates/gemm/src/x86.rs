@@ -162,6 +162,12 @@ macro_rules! float {
                 // SAFETY: the CPU has the instruction.
                 Self(unsafe { $fma(a, b, self.0) })
             }
+            #[inline(always)]
+            unsafe fn interleaved(self, other: Self) -> [Self; 2] {
+                // SAFETY: the CPU has the instructions.
+                let [lower, upper] = unsafe { $interleave(self.0, other.0) };
+                [Self(lower), Self(upper)]
+            }
             register!($lanes, $register, $acc, $($rest)*);
         }
 
@@ -250,6 +256,12 @@ unsafe impl<const AMX: bool> Lanes for Pairs<AMX> {
     unsafe fn accumulate(self, a: __m512bh, b: __m512bh) -> Self {
         // SAFETY: the CPU has the instruction.
         Self(unsafe { _mm512_dpbf16_ps(self.0, a, b) })
+    }
+    #[inline(always)]
+    unsafe fn interleaved(self, other: Self) -> [Self; 2] {
+        // SAFETY: the CPU has the instructions.
+        let [lower, upper] = unsafe { interleave_ps(self.0, other.0) };
+        [Self(lower), Self(upper)]
     }
     register!(
         Pairs, __m512, f32, 16, _mm512_setzero_ps _mm512_set1_ps _mm512_mul_ps _mm512_fmadd_ps,
