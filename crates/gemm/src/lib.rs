@@ -6,7 +6,7 @@
 //! around the microkernel. With AMX, tiles of bf16 have a microkernel of their own (`amx`). The instruction set is an argument
 //! ([`Isa`]), which callers mostly set to [`Isa::detected`].
 //!
-//! Products with a vector (`dot`, `vector`) have loops of their own, which read their operands once.
+//! Products with a vector (`dot`, `short`, `vector`) have loops of their own, which read their operands once.
 //!
 //! Products of complex matrices are real ones of twice the size (`complex`).
 //!
@@ -40,6 +40,7 @@ mod portable;
 mod product;
 mod round;
 pub mod scratch;
+mod short;
 mod small;
 #[cfg(test)]
 mod tests;

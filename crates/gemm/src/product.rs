@@ -9,7 +9,7 @@ use super::{
     lanes::Lanes,
     plan::is_one_slab,
     scratch::{Scratch, SendPtr},
-    small, tiny, vector,
+    short, small, tiny, vector,
 };
 use flambeau_parallel::parallel_for;
 
@@ -41,6 +41,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
         }
         match special {
             Some(Special::Dot) => dot::multiply::<T, L>(g),
+            Some(Special::Short) => short::multiply::<T, L>(g),
             Some(Special::Vector) => vector::multiply::<T, L>(g),
             None if small::applies::<T, L>(g) => small::multiply::<T, L>(g),
             None if is_direct => blocks::multiply::<T, L>(g, Target::of(g), false),
@@ -53,12 +54,19 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
 #[derive(Clone, Copy)]
 enum Special {
     Dot,
+    Short,
     Vector,
 }
 
 impl Special {
     fn of<T: GemmElement>(g: &Gemm<T>) -> Option<Self> {
-        if dot::applies(g) { Some(Self::Dot) } else { vector::applies(g).then_some(Self::Vector) }
+        if dot::applies(g) {
+            Some(Self::Dot)
+        } else if short::applies(g) {
+            Some(Self::Short)
+        } else {
+            vector::applies(g).then_some(Self::Vector)
+        }
     }
 }
 
