@@ -6,7 +6,8 @@
 //! around the microkernel. With AMX, tiles of bf16 have a microkernel of their own (`amx`). The instruction set is an argument
 //! ([`Isa`]), which callers mostly set to [`Isa::detected`].
 //!
-//! Products with a vector (`dot`, `short`, `vector`) have loops of their own, which read their operands once.
+//! Products with a vector (`dot`, `short`, `vector`) and of two tall matrices (`tall`) have loops of their own, which read their operands
+//! once.
 //!
 //! Products of complex matrices are real ones of twice the size (`complex`).
 //!
@@ -42,6 +43,7 @@ mod round;
 pub mod scratch;
 mod short;
 mod small;
+mod tall;
 #[cfg(test)]
 mod tests;
 mod tile;

@@ -9,7 +9,7 @@ use super::{
     lanes::Lanes,
     plan::is_one_slab,
     scratch::{Scratch, SendPtr},
-    short, small, tiny, vector,
+    short, small, tall, tiny, vector,
 };
 use flambeau_parallel::parallel_for;
 
@@ -42,6 +42,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
         match special {
             Some(Special::Dot) => dot::multiply::<T, L>(g),
             Some(Special::Short) => short::multiply::<T, L>(g),
+            Some(Special::Tall) => tall::multiply::<T, L>(g),
             Some(Special::Vector) => vector::multiply::<T, L>(g),
             None if small::applies::<T, L>(g) => small::multiply::<T, L>(g),
             None if is_direct => blocks::multiply::<T, L>(g, Target::of(g), false),
@@ -55,6 +56,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
 enum Special {
     Dot,
     Short,
+    Tall,
     Vector,
 }
 
@@ -64,6 +66,8 @@ impl Special {
             Some(Self::Dot)
         } else if short::applies(g) {
             Some(Self::Short)
+        } else if tall::applies(g) {
+            Some(Self::Tall)
         } else {
             vector::applies(g).then_some(Self::Vector)
         }

@@ -19,6 +19,30 @@ pub(super) unsafe fn widen<T: Element>(from: *const T, stride: isize, to: *mut T
     }
 }
 
+/// Writes rows of elements, row after row.
+///
+/// # Safety
+/// - They are readable, and as many accumulators are writable.
+#[inline(always)]
+pub(super) unsafe fn widen_rows<T: Element>(
+    from: *const T,
+    strides: [isize; 2],
+    [rows, columns]: [usize; 2],
+    to: *mut T::Acc,
+) {
+    // SAFETY: the condition above.
+    unsafe {
+        if strides == [columns as isize, 1] {
+            return widen_each(from, 1, to, 1, rows * columns);
+        }
+        // Rows are short, so the longer loop is inside.
+        for column in 0..columns {
+            let from = from.wrapping_offset(column as isize * strides[1]);
+            widen_each(from, strides[0], to.add(column), columns, rows);
+        }
+    }
+}
+
 /// # Safety
 /// - `count` elements are readable `stride` apart, and as many accumulators are writable `to_stride` apart.
 #[inline(always)]
