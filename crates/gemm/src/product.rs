@@ -6,6 +6,7 @@ use super::{
     blocks::{self, Target},
     dot,
     element::{Element, Pack, Scalar},
+    few_columns,
     lanes::Lanes,
     plan::is_one_slab,
     scratch::{Scratch, SendPtr},
@@ -24,7 +25,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
     g: &Gemm<T>,
 ) {
     let is_vector = vector::applies(g);
-    let special = Special::of(g);
+    let special = Special::of::<T, L>(g);
     let is_direct = T::IS_ACCUMULATOR && g.c_strides[1] == 1 && special.is_none();
     // Accumulators are multiplied by tiles, whatever the number of rows, so that a row's result does not depend on the others.
     if !T::IS_ACCUMULATOR && tiny::applies(g, is_vector) {
@@ -44,6 +45,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
             Some(Special::Short) => short::multiply::<T, L>(g),
             Some(Special::Tall) => tall::multiply::<T, L>(g),
             Some(Special::Vector) => vector::multiply::<T, L>(g),
+            Some(Special::FewColumns) => few_columns::multiply::<T, L>(g),
             None if small::applies::<T, L>(g) => small::multiply::<T, L>(g),
             None if is_direct => blocks::multiply::<T, L>(g, Target::of(g), false),
             None => multiply_via_buffer::<T, L>(g),
@@ -58,18 +60,21 @@ enum Special {
     Short,
     Tall,
     Vector,
+    FewColumns,
 }
 
 impl Special {
-    fn of<T: GemmElement>(g: &Gemm<T>) -> Option<Self> {
+    fn of<T: GemmElement, L: Lanes>(g: &Gemm<T>) -> Option<Self> {
         if dot::applies(g) {
             Some(Self::Dot)
         } else if short::applies(g) {
             Some(Self::Short)
         } else if tall::applies(g) {
             Some(Self::Tall)
+        } else if vector::applies(g) {
+            Some(Self::Vector)
         } else {
-            vector::applies(g).then_some(Self::Vector)
+            few_columns::applies::<T, L>(g).then_some(Self::FewColumns)
         }
     }
 }
