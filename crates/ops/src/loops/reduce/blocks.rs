@@ -575,8 +575,8 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateRows<T, F> 
     }
 }
 
-/// Accumulates `count` rows of `n` elements at the addresses of `row` into `to`, by [`pass`]es; the first one begins with `start`, or with
-/// what is in `to`.
+/// Accumulates `count` rows of `n` elements at the addresses of `row`, beginning with `start`, or with what is in `to`: whole vectors by
+/// [`pass`]es, and then the elements that are left.
 ///
 /// # Safety
 /// - Each of these rows and `to` hold `n` elements.
@@ -586,26 +586,39 @@ unsafe fn passes<I: Isa, T: Lanes<I>>(
     row: impl Fn(usize) -> *const T + Copy,
     to: *mut T,
     n: usize,
-    mut start: Option<T::Vector>,
+    start: Option<T::Vector>,
     step: impl Fn(T::Vector, T::Vector) -> T::Vector + Copy,
 ) {
-    let mut first = 0;
-    while first < count {
-        // SAFETY: this function's condition.
-        first += unsafe {
-            match count - first {
-                ROWS_PER_PASS.. => pass::<I, T, ROWS_PER_PASS>(row, first, to, n, start, step),
-                4.. => pass::<I, T, 4>(row, first, to, n, start, step),
-                2.. => pass::<I, T, 2>(row, first, to, n, start, step),
-                _ => pass::<I, T, 1>(row, first, to, n, start, step),
+    let whole = n - n % T::Vector::LANES;
+    let (mut first, mut begin) = (0, start);
+    // SAFETY: this function's condition.
+    unsafe {
+        while whole > 0 && first < count {
+            first += match count - first {
+                ROWS_PER_PASS.. => pass::<I, T, ROWS_PER_PASS>(row, first, to, whole, begin, step),
+                4.. => pass::<I, T, 4>(row, first, to, whole, begin, step),
+                2.. => pass::<I, T, 2>(row, first, to, whole, begin, step),
+                _ => pass::<I, T, 1>(row, first, to, whole, begin, step),
+            };
+            begin = None;
+        }
+        let left = n - whole;
+        if left > 0 {
+            let to = to.add(whole);
+            let mut acc = match start {
+                Some(start) => start,
+                None => T::load_partial(to, left),
+            };
+            for i in 0..count {
+                acc = step(acc, T::load_partial(row(i).add(whole), left));
             }
-        };
-        start = None;
+            T::store_partial(acc, to, left);
+        }
     }
 }
 
-/// Accumulates `ROWS` rows from `first` on, all columns, and returns how many rows. Without a loop over the rows, and with whole vectors first, integers
-/// stay in registers, for which the compiler makes vectors of arrays.
+/// Accumulates `ROWS` rows from `first` on, `n` elements in whole vectors, and returns how many rows. There is no loop over the rows, so
+/// that integers stay in registers, for which the compiler makes vectors of arrays.
 ///
 /// # Safety
 /// - Each of these rows and `to` hold `n` elements.
@@ -618,15 +631,13 @@ unsafe fn pass<I: Isa, T: Lanes<I>, const ROWS: usize>(
     start: Option<T::Vector>,
     step: impl Fn(T::Vector, T::Vector) -> T::Vector,
 ) -> usize {
-    let lanes = T::Vector::LANES;
-    let whole = n - n % lanes;
     let rows: [*const T; ROWS] = std::array::from_fn(
         #[inline(always)]
         |i| row(first + i),
     );
-    // SAFETY: these columns are inside `to` and the rows.
-    unsafe {
-        for at in (0..whole).step_by(lanes) {
+    for at in (0..n).step_by(T::Vector::LANES) {
+        // SAFETY: a vector of columns inside `to` and the rows.
+        unsafe {
             let to = to.add(at);
             let mut acc = match start {
                 Some(start) => start,
@@ -636,18 +647,6 @@ unsafe fn pass<I: Isa, T: Lanes<I>, const ROWS: usize>(
                 acc = step(acc, T::load(row.add(at)));
             }
             T::store(acc, to);
-        }
-        let left = n - whole;
-        if left > 0 {
-            let to = to.add(whole);
-            let mut acc = match start {
-                Some(start) => start,
-                None => T::load_partial(to, left),
-            };
-            for row in rows {
-                acc = step(acc, T::load_partial(row.add(whole), left));
-            }
-            T::store_partial(acc, to, left);
         }
     }
     ROWS

@@ -1,10 +1,11 @@
 //! The extremes of short rows and their indices, many rows at a time: of rows across dense columns, which are read where they are, and of
-//! rows side by side in dense blocks, which are transposed.
+//! rows side by side in blocks, which are transposed.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
 use super::outer_arg::Outputs;
 use super::source::Source;
 use super::strips::{SHORT, STRIP};
+use crate::loops::strided::copy_strided;
 use crate::loops::transposed::transpose;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Dim, GRAIN, Reduction, offsets};
@@ -13,10 +14,8 @@ use std::mem::MaybeUninit;
 
 /// The smallest number of dense columns.
 const MIN_COLUMNS: i64 = STRIP as i64 / 2;
-/// Blocks that are transposed at a time, or a multiple of so many: as many as a tile of registers has.
+/// Blocks that are transposed at a time, or a multiple of so many: as many as are transposed in registers.
 const BLOCKS: usize = 8;
-/// The largest distance between elements of a block. Those in between are transposed too, and have no results.
-const MAX_DISTANCE: i64 = 2;
 
 /// A reduction of short rows.
 pub(super) struct ShortArg<'r> {
@@ -31,24 +30,21 @@ pub(super) struct ShortArg<'r> {
 struct Blocks {
     /// Rows of a block.
     columns: usize,
-    /// Elements from one to the next.
-    distance: usize,
     /// Blocks of a strip.
     at_once: usize,
+    /// Bytes from one element to the next.
+    distance: i64,
 }
 
 impl Blocks {
     /// Those of rows that begin `first.input` bytes from each other.
-    fn of(first: &Dim, rows: &Dim, size: i64) -> Option<Self> {
-        let (columns, distance) = (first.size, first.input / size);
-        let is_dense = first.input == distance * size && rows.input == columns * first.input;
-        let is_small =
-            (1..=MAX_DISTANCE).contains(&distance) && columns <= STRIP as i64 / BLOCKS as i64 / distance;
-        if !is_dense || !is_small || ![4, 8].contains(&size) {
+    fn of(first: &Dim, rows: &Dim) -> Option<Self> {
+        let is_block = first.input > 0 && rows.input == first.size * first.input;
+        if !is_block || first.size as usize > STRIP / BLOCKS {
             return None;
         }
-        let (columns, distance) = (columns as usize, distance as usize);
-        Some(Blocks { columns, distance, at_once: STRIP / (columns * distance) / BLOCKS * BLOCKS })
+        let columns = first.size as usize;
+        Some(Blocks { columns, at_once: STRIP / columns / BLOCKS * BLOCKS, distance: first.input })
     }
 }
 
@@ -65,7 +61,7 @@ impl<'r> ShortArg<'r> {
         }
         let blocks = match others.first() {
             _ if first.input == size && first.size >= MIN_COLUMNS => None,
-            Some(others) if others.size >= BLOCKS as i64 => Some(Blocks::of(first, rows, size)?),
+            Some(others) if others.size >= BLOCKS as i64 => Some(Blocks::of(first, rows)?),
             _ => return None,
         };
         Some(ShortArg { reduction, source, rows: *rows, blocks })
@@ -112,25 +108,22 @@ impl<'r> ShortArg<'r> {
         blocks: Blocks,
         outputs: Outputs,
     ) {
-        let Blocks { columns, distance, at_once } = blocks;
         let (first, dims, size) = (self.reduction.kept[0], &self.reduction.kept[1..], self.source.size());
-        // Elements of a block, and of the columns of one element of each row, up to the last one.
-        let len = (strip.n * columns - 1) * distance + 1;
-        let across = (columns - 1) * distance + 1;
-        self.each_piece(strip, dims, at_once, |strip, input, output, count| {
+        let columns = blocks.columns;
+        self.each_piece(strip, dims, blocks.at_once, |strip, input, output, count| {
             let mut tile = [const { MaybeUninit::<u64>::uninit() }; SHORT * STRIP];
             let to: *mut u8 = tile.as_mut_ptr().cast();
             // SAFETY: these blocks are in the input, and the tile takes as many.
             unsafe {
-                transpose(self.source.at(input), dims[0].input as isize, [count, len], size, to, count * size)
+                self.transpose(input, dims[0].input as isize, [count, strip.n * columns], blocks.distance, to)
             };
             let strip = Strip {
                 elements: to.cast_const().cast(),
-                step: (columns * distance * count * size) as isize,
-                count: across * count,
+                step: (columns * count * size) as isize,
+                count: columns * count,
                 runs: columns,
                 run: count,
-                run_step: distance * count,
+                run_step: count,
                 run_results: first.output as isize / outputs.size as isize,
                 result_step: dims[0].output as isize / outputs.size as isize,
                 ..strip
@@ -138,6 +131,33 @@ impl<'r> ShortArg<'r> {
             // SAFETY: the tile has these rows, and their results are this task's to write.
             unsafe { dispatch(strip.into_results(outputs, output)) }
         });
+    }
+
+    /// Copies element `i` of block `j` to number `i * count + j` of a tile.
+    ///
+    /// # Safety
+    /// - There are `count` blocks of `len` elements, and the tile takes as many.
+    unsafe fn transpose(
+        &self,
+        input: isize,
+        block: isize,
+        [count, len]: [usize; 2],
+        distance: i64,
+        to: *mut u8,
+    ) {
+        let (from, size) = (self.source.at(input), self.source.size());
+        let pitch = count * size;
+        // SAFETY: this function's condition.
+        unsafe {
+            // Elements of 8 bytes, of which fewer are in a register, are faster copied.
+            if size == 4 && distance == size as i64 {
+                return transpose(from, block, [count, len], size, to, pitch);
+            }
+            for j in 0..count {
+                let from = from.wrapping_offset(j as isize * block);
+                copy_strided(from, distance, to.add(j * size), pitch as i64, len, size);
+            }
+        }
     }
 
     /// Calls `each(strip, input, output, count)` with the offsets of pieces of up to `at_once` elements of the first one of `dims`.
