@@ -122,7 +122,7 @@ unsafe fn add_pieces<T: Element, L: Lanes<Acc = T::Acc>>(
     }
 }
 
-/// Adds the products of `count` accumulators to the sums: one register after another to each of them in turn.
+/// Adds the products of `count` accumulators to the sums: one register after another to each of them, cyclically.
 ///
 /// # Safety
 /// - They are readable.

@@ -172,7 +172,7 @@ fn rows_of_loop(left: usize) -> usize {
     }
 }
 
-/// Adds the products of `depth` elements of `R` rows of C, in `CHAINS` registers for each row in turn. Of A and B the first elements and
+/// Adds the products of `depth` elements of `R` rows of C, in `CHAINS` registers for each row, cyclically. Of A and B the first elements and
 /// the strides along k are given.
 ///
 /// # Safety
