@@ -129,7 +129,7 @@ pub(crate) fn extremes_fold(
     dispatch_all_types!(through_computing, kernel, "reduction", T => {
         let min = Folding::<T, _>::new(OrderedNumbers(min), Epilogue::Identity, min.identity(), prefetch);
         let max = Folding::<T, _>::new(OrderedNumbers(max), Epilogue::Identity, max.identity(), prefetch);
-        run_both(input, [min_out, max_out], mask, kernel, [&min, &max])
+        run_both(input, [min_out, max_out], mask, T::SCALAR_TYPE, [&min, &max])
     })
 }
 

@@ -171,7 +171,6 @@ const SHAPES: &[(&[i64], &[&[usize]])] = &[
     (&[70, 4], &[&[0], &[1]]),
     (&[140, 7], &[&[0], &[1]]),
     (&[65, 8], &[&[0], &[1]]),
-    (&[4200, 2], &[&[0], &[1]]),
     (&[130, 3, 2], &[&[0, 2], &[1], &[2], &[1, 2]]),
     (&[40, 3, 5], &[&[0, 2], &[1]]),
     (&[2, 33, 4], &[&[0], &[0, 2], &[1]]),
@@ -221,6 +220,7 @@ fn check(row: &Row, tensor: &Tensor, layout: &str, dims: &[usize]) {
 fn lines_longer_than_a_chunk_are_cut() {
     for (sizes, dims) in [
         (&[200_001i64][..], &[0usize][..]),
+        (&[4200, 2], &[0]),
         (&[70_000, 3], &[0]),
         (&[3, 70_000], &[1]),
         (&[70_000, 20], &[0]),
@@ -506,6 +506,24 @@ fn products_and_pairs() {
     let bits = sample(&[100], ScalarType::I32, 9);
     let product: i64 = values(&bits).iter().map(|x| *x as i64).fold(1, i64::wrapping_mul);
     assert_eq!(ints(&ops::prod(&bits, None).unwrap()), [product]);
+}
+
+/// Unsigned integers are folded as i64, whichever loop takes them.
+#[test]
+fn extremes_of_unsigned_integers() {
+    for dtype in [ScalarType::U16, ScalarType::U32] {
+        for sizes in [[1i64, 3], [3, 5000], [5000, 3], [70, 70]] {
+            let numbers: Vec<i64> = (0..sizes[0] * sizes[1]).map(|i| i * 7919 % 60_000).collect();
+            let wide = Tensor::from_vec(numbers, &sizes).unwrap();
+            let t = wide.to(dtype).unwrap();
+            for dim in [None, Some(0), Some(1)] {
+                let (min, max) = ops::aminmax(&t, dim, false).unwrap();
+                let expected = ops::aminmax(&wide, dim, false).unwrap();
+                let found = [min, max].map(|t| ints(&t.to(ScalarType::I64).unwrap()));
+                assert_eq!(found, [ints(&expected.0), ints(&expected.1)], "{sizes:?} {dim:?} {dtype}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -341,7 +341,8 @@ type LaneOf<I, T> = <<T as Lanes<I>>::Vector as Vector>::Element;
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldEachRow<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        let is_packed = !self.pairs && self.row_stride == (self.n * size_of::<T>()) as isize;
+        let is_adjacent = self.row_stride == (self.n * size_of::<T>()) as isize;
+        let is_packed = !self.pairs && self.count > 1 && is_adjacent;
         // SAFETY: this kernel's conditions.
         unsafe {
             match self.n {

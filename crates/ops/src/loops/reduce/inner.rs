@@ -95,11 +95,11 @@ impl<F: RowFold<M>, const M: usize> InnerReduction<'_, F, M> {
     /// Whether rows are short, many follow one another in memory, and the fold takes them so.
     fn folds_packed(&self) -> bool {
         let (n, size) = (self.reduction.count(), self.source.memory_size());
-        let many_adjacent = match &self.reduction.kept[..] {
+        let are_adjacent = || match &self.reduction.kept[..] {
             [rows] => rows.input == (n * size) as i64 && rows.output == self.targets.size[0] as i64,
             _ => false,
         };
-        many_adjacent && self.fold.folds_packed(n) && self.width == 1 && self.is_dense()
+        self.fold.folds_packed(n) && are_adjacent() && self.width == 1 && self.is_dense()
     }
 
     /// How many rows the innermost kept dimension has.

@@ -45,9 +45,9 @@ fn padded(
             pair[1],
             self_.sizes()
         );
-        let in_range = pair.iter().all(|p| p.unsigned_abs() < 1 << 31) && size + pair[0] + pair[1] > 0;
+        let length = size.checked_add(pair[0]).and_then(|length| length.checked_add(pair[1]));
         ensure!(
-            in_range,
+            pair[0] > i64::MIN && length.is_some_and(|length| length > 0),
             InvalidArgument(name, "padding"),
             "input of size {size} with padding {pair:?} has no output"
         );
@@ -59,9 +59,12 @@ fn padded(
         return in_one_pass(name, &alias(self_)?, &indices, padding);
     }
     let mut output = self_.clone();
-    for (indices, d) in indices.into_iter().zip((0..rank).rev()) {
-        let count = indices.len() as i64;
-        output = output.index_select(d as i64, &Tensor::from_vec(indices, &[count])?.to(self_.device())?)?;
+    for ((indices, pair), d) in indices.into_iter().zip(padding.chunks(2)).zip((0..rank).rev()) {
+        if *pair != [0, 0] {
+            let count = indices.len() as i64;
+            output =
+                output.index_select(d as i64, &Tensor::from_vec(indices, &[count])?.to(self_.device())?)?;
+        }
     }
     if padding.iter().all(|p| *p == 0) { ops::clone(&output, None) } else { Ok(output) }
 }
