@@ -135,10 +135,6 @@ impl<I: Isa, T: FloatLanes<I>, F: LogicalFormula<N>, const N: usize> LaneFormula
     const OUTPUT_SIZE: usize = size_of::<bool>();
 
     #[inline(always)]
-    #[expect(
-        clippy::needless_range_loop,
-        reason = "closures are not inlined into the shim reliably; plain loops are"
-    )]
     unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
         let zero = <T::Vector as Float>::Bits::splat(0);
         let mut nonzero = [<T::Vector as Vector>::Mask::first(0); N];

@@ -45,13 +45,14 @@ fn padded(
             pair[1],
             self_.sizes()
         );
-        let length = size.checked_add(pair[0]).and_then(|length| length.checked_add(pair[1]));
+        let end = size.checked_add(pair[1]).unwrap_or(i64::MIN);
+        let length = end.checked_add(pair[0]);
         ensure!(
             pair[0] > i64::MIN && length.is_some_and(|length| length > 0),
             InvalidArgument(name, "padding"),
             "input of size {size} with padding {pair:?} has no output"
         );
-        let own = fallible::collect((-pair[0]..size + pair[1]).map(|index| source(index, size)));
+        let own = fallible::collect((-pair[0]..end).map(|index| source(index, size)));
         indices.push(own.map_err(|e| e.in_operator(name))?);
     }
     if dispatches_to_cpu(self_.key_set()) {
