@@ -1,17 +1,18 @@
 //! Modified Bessel functions of the first kind, in f64.
 //!
-//! Abramowitz and Stegun: the ascending series (9.6.10), all of whose terms are positive, up to 8, and polynomials for the factor of the
-//! asymptotic form (9.7.1) beyond. Errors are at most 5 ulp.
+//! Abramowitz and Stegun: the ascending series (9.6.10), all of whose terms are positive, up to 20, and the asymptotic series (9.7.1)
+//! beyond. Errors are at most 5 ulp.
 
 use super::horner::horner;
 use crate::vectorized::{Float, Mask};
+use std::f64::consts::TAU;
 
-/// Where the polynomials replace the ascending series.
-const FAR: f64 = 8.0;
+/// Where the asymptotic series replaces the ascending one.
+const FAR: f64 = 20.0;
 
-/// The coefficients of the ascending series in `x^2 / 4`, `1 / (k! (k + order)!)`: at 8 the next term is below `2^-53` of the sum.
-const fn ascending(order: usize) -> [f64; 21] {
-    let (mut coefficients, mut divisor, mut k) = ([1.0; 21], 1.0, 1);
+/// The coefficients of the ascending series in `x^2 / 4`, `1 / (k! (k + order)!)`: at 20 the next term is below `2^-53` of the sum.
+const fn ascending(order: usize) -> [f64; 40] {
+    let (mut coefficients, mut divisor, mut k) = ([1.0; 40], 1.0, 1);
     while k < coefficients.len() {
         divisor *= (k * (k + order)) as f64;
         coefficients[k] = 1.0 / divisor;
@@ -20,8 +21,21 @@ const fn ascending(order: usize) -> [f64; 21] {
     coefficients
 }
 
+/// The coefficients of the asymptotic series in `1 / x`, `(1 - m)(9 - m)(25 - m) .. / (k! 8^k)` with `m = 4 order^2`: at 20 the next term
+/// is below `2^-53` of the sum.
+const fn asymptotic(order: usize) -> [f64; 28] {
+    let (mut coefficients, mut k) = ([1.0; 28], 1);
+    while k < coefficients.len() {
+        let odd = (2 * k - 1) as f64;
+        coefficients[k] = coefficients[k - 1] * (odd * odd - (4 * order * order) as f64) / (8 * k) as f64;
+        k += 1;
+    }
+    coefficients
+}
+
 /// The series of both orders.
-const ASCENDING: [[f64; 21]; 2] = [ascending(0), ascending(1)];
+const ASCENDING: [[f64; 40]; 2] = [ascending(0), ascending(1)];
+const ASYMPTOTIC: [[f64; 28]; 2] = [asymptotic(0), asymptotic(1)];
 
 /// The function of a magnitude; times `e^-x` if `SCALED`.
 #[inline(always)]
@@ -37,8 +51,7 @@ fn of_magnitude<V: Float, const ORDER: usize, const SCALED: bool>(x: V) -> V {
     if !far.any() {
         return near;
     }
-    let t = V::constant(2.0 * FAR) / x - V::one();
-    let mut beyond = horner(t, &BEYOND[ORDER]) / x.sqrt();
+    let mut beyond = horner(x.recip(), &ASYMPTOTIC[ORDER]) / (V::constant(TAU) * x).sqrt();
     if !SCALED {
         // Twice, since e^x overflows before the result does.
         let power = half.exp();
@@ -71,62 +84,3 @@ pub(super) fn i1<V: Float>(x: V) -> V {
 pub(super) fn i1e<V: Float>(x: V) -> V {
     of_magnitude::<V, 1, true>(x.abs()).copysign(x)
 }
-
-/// `sqrt(x) e^-x` times the function of both orders, in `16 / x - 1`, for `x` from 8 on: the polynomial through values with 70 digits at
-/// Chebyshev nodes. The omitted Chebyshev coefficients are below 4e-18.
-const BEYOND: [[f64; 25]; 2] = [
-    [
-        0.4021765094450081,
-        0.0033605519836678614,
-        0.0001362160743919305,
-        1.1143033790932038e-05,
-        1.4838475658279249e-06,
-        2.9735985885673923e-07,
-        8.872219737904059e-08,
-        3.932584334552951e-08,
-        2.1548377974791112e-08,
-        7.554691881248854e-09,
-        -6.747657956104836e-09,
-        -1.340891754008996e-08,
-        -5.4047715675894285e-09,
-        7.552583062124036e-09,
-        7.430464650347439e-09,
-        -3.5059665308805554e-09,
-        -5.9535694382990935e-09,
-        1.5200816953938937e-09,
-        3.637954635936275e-09,
-        -5.715843864213651e-10,
-        -1.6189806836476387e-09,
-        1.5279202695027498e-10,
-        4.577087631729844e-10,
-        -2.0260604287496793e-11,
-        -6.06763157074485e-11,
-    ],
-    [
-        0.38939845902587233,
-        -0.009749577193235737,
-        -0.00021923576383388928,
-        -1.5038547200567216e-05,
-        -1.8349101326980946e-06,
-        -3.483855761044295e-07,
-        -1.0001288294864889e-07,
-        -4.312917729178348e-08,
-        -2.3373928208142152e-08,
-        -8.42776609373524e-09,
-        6.734464815298894e-09,
-        1.4034238782067446e-08,
-        5.9744376080497635e-09,
-        -7.642394134364322e-09,
-        -7.88835150788415e-09,
-        3.426234149009206e-09,
-        6.2427412198207276e-09,
-        -1.43872505330578e-09,
-        -3.7946708962435706e-09,
-        5.29562544117366e-10,
-        1.6848984479935108e-09,
-        -1.4011625179822362e-10,
-        -4.758818838790199e-10,
-        1.851511882894619e-11,
-        6.30596519729207e-11,
-    ],
-];
