@@ -2,7 +2,7 @@
 //! and not once for each of its elements.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::reduce::strips::STRIP;
+use super::reduce::strips::{MAX_PACKED, STRIP};
 use super::rows;
 use super::strided::copy_strided;
 use crate::gemm::{self, GemmElement, Isa, StridedRows};
@@ -204,25 +204,69 @@ pub(crate) unsafe fn transpose(
     }
 }
 
-/// Moves `count` rows of `N` elements to the columns of a tile. The number is constant, so that the compiler makes it shuffles of vectors.
+/// Moves up to [`STRIP`] rows of `len` elements of `size` bytes, which follow one another, to columns: element `i` of row `j` to element
+/// `i * STRIP + j`. `false` where rows have another number of elements than a few, or elements another size than numbers.
 ///
 /// # Safety
-/// - `from` is valid for reading the rows, of which there are at most [`STRIP`].
-#[inline(always)]
-pub(super) unsafe fn transpose_packed<T: Copy, const N: usize>(
-    from: *const T,
-    tile: &mut [[MaybeUninit<T>; STRIP]; N],
-    count: usize,
-) {
-    for row in 0..count.min(STRIP) {
-        for (i, elements) in tile.iter_mut().enumerate() {
-            // SAFETY: an element of the row; any bytes are a `MaybeUninit`.
-            elements[row] = unsafe { from.add(row * N + i).cast::<MaybeUninit<T>>().read_unaligned() };
+/// - `from` is valid for reading the rows, and `to` for writing `len * STRIP` elements.
+pub(super) unsafe fn few_columns(from: *const u8, [rows, len]: [usize; 2], size: usize, to: *mut u8) -> bool {
+    // SAFETY: this function's condition.
+    unsafe {
+        match size {
+            1 => few_columns_of::<u8>(from, [rows, len], to),
+            2 => few_columns_of::<u16>(from, [rows, len], to),
+            4 => few_columns_of::<u32>(from, [rows, len], to),
+            8 => few_columns_of::<u64>(from, [rows, len], to),
+            _ => false,
         }
     }
 }
 
-/// [`transpose`] of rows that follow one another; `false` where there are few, or they have another number of elements than a few.
+/// [`few_columns`] of elements of the size of `Bits`.
+///
+/// # Safety
+/// - As [`few_columns`].
+unsafe fn few_columns_of<Bits: Copy>(from: *const u8, [rows, len]: [usize; 2], to: *mut u8) -> bool {
+    let (from, to) = (from.cast::<Bits>(), to.cast::<Bits>());
+    // SAFETY: this function's condition.
+    unsafe {
+        match len {
+            2 => columns_of::<Bits, 2>(from, rows, to),
+            3 => columns_of::<Bits, 3>(from, rows, to),
+            4 => columns_of::<Bits, 4>(from, rows, to),
+            5 => columns_of::<Bits, 5>(from, rows, to),
+            6 => columns_of::<Bits, 6>(from, rows, to),
+            7 => columns_of::<Bits, 7>(from, rows, to),
+            8 => columns_of::<Bits, 8>(from, rows, to),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// [`few_columns`] of rows of `N` elements. The number is constant, so that the compiler makes it shuffles of vectors.
+///
+/// # Safety
+/// - As [`few_columns`].
+unsafe fn columns_of<Bits: Copy, const N: usize>(from: *const Bits, rows: usize, to: *mut Bits) {
+    // SAFETY: this function's condition; any bytes are a `MaybeUninit`.
+    let tile = unsafe { &mut *to.cast::<[[MaybeUninit<Bits>; STRIP]; N]>() };
+    with_processor_vectors(
+        #[inline(always)]
+        || {
+            for row in 0..rows.min(STRIP) {
+                for (i, column) in tile.iter_mut().enumerate() {
+                    // SAFETY: an element of the row.
+                    column[row] =
+                        unsafe { from.add(row * N + i).cast::<MaybeUninit<Bits>>().read_unaligned() };
+                }
+            }
+        },
+    );
+}
+
+/// [`transpose`] of rows that follow one another, in a tile whose columns are then copied; `false` where there are few rows, or they have
+/// another number of elements than a few.
 ///
 /// # Safety
 /// - As for [`transpose`].
@@ -233,67 +277,23 @@ unsafe fn transpose_few_columns(
     to: *mut u8,
     pitch: usize,
 ) -> bool {
-    /// # Safety
-    /// - As the enclosing function, with elements of the size of `Bits`.
-    unsafe fn of_size<Bits: Copy>(
-        from: *const u8,
-        [rows, len]: [usize; 2],
-        to: *mut u8,
-        pitch: usize,
-    ) -> bool {
-        // SAFETY: this function's condition.
+    if rows < MIN_PACKED_ROWS {
+        return false;
+    }
+    let mut tile = [const { MaybeUninit::<u64>::uninit() }; MAX_PACKED * STRIP];
+    let tile = tile.as_mut_ptr().cast::<u8>();
+    for first in (0..rows).step_by(STRIP) {
+        let count = STRIP.min(rows - first);
+        // SAFETY: these rows are readable, and `to` takes as many elements at each multiple of the pitch.
         unsafe {
-            match len {
-                2 => through_tile::<Bits, 2>(from.cast(), rows, to, pitch),
-                3 => through_tile::<Bits, 3>(from.cast(), rows, to, pitch),
-                4 => through_tile::<Bits, 4>(from.cast(), rows, to, pitch),
-                5 => through_tile::<Bits, 5>(from.cast(), rows, to, pitch),
-                6 => through_tile::<Bits, 6>(from.cast(), rows, to, pitch),
-                7 => through_tile::<Bits, 7>(from.cast(), rows, to, pitch),
-                _ => return false,
+            if !few_columns(from.add(first * len * size), [count, len], size, tile) {
+                return false;
+            }
+            for i in 0..len {
+                let to = to.offset(i as isize * pitch as isize).add(first * size);
+                to.copy_from_nonoverlapping(tile.add(i * STRIP * size), count * size);
             }
         }
-        true
     }
-    // SAFETY: this function's condition.
-    unsafe {
-        match size {
-            _ if rows < MIN_PACKED_ROWS => false,
-            1 => of_size::<u8>(from, [rows, len], to, pitch),
-            2 => of_size::<u16>(from, [rows, len], to, pitch),
-            4 => of_size::<u32>(from, [rows, len], to, pitch),
-            8 => of_size::<u64>(from, [rows, len], to, pitch),
-            _ => false,
-        }
-    }
-}
-
-/// Transposes rows of `N` elements in a tile, whose columns are then copied: the compiler need not check whether these overlap.
-///
-/// # Safety
-/// - As for [`transpose`].
-unsafe fn through_tile<Bits: Copy, const N: usize>(
-    from: *const Bits,
-    rows: usize,
-    to: *mut u8,
-    pitch: usize,
-) {
-    let mut tile = [[MaybeUninit::<Bits>::uninit(); STRIP]; N];
-    with_processor_vectors(
-        #[inline(always)]
-        || {
-            for first in (0..rows).step_by(STRIP) {
-                let count = STRIP.min(rows - first);
-                // SAFETY: these rows are readable, and `to` takes as many elements at each multiple of the pitch.
-                unsafe {
-                    transpose_packed(from.add(first * N), &mut tile, count);
-                    for (i, column) in tile.iter().enumerate() {
-                        let to = to.offset(i as isize * pitch as isize).cast::<Bits>().add(first);
-                        let bytes = count * size_of::<Bits>();
-                        to.cast::<u8>().copy_from_nonoverlapping(column.as_ptr().cast(), bytes);
-                    }
-                }
-            }
-        },
-    );
+    true
 }

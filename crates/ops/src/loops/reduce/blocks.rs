@@ -7,7 +7,7 @@ use super::fold::{BLOCK, CHUNK, Epilogue, FloatFold, NumberFold, OrderedFold};
 use super::strips::{BlockShape, MAX_PACKED, STRIP};
 use crate::loops::prefetch::Prefetch;
 use crate::loops::rows::touch_second_half;
-use crate::loops::transposed::transpose_packed;
+use crate::loops::transposed::few_columns;
 use crate::vectorized::{
     CodegenAnchor, Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, Vector,
     dispatch, load_one, with_processor_vectors,
@@ -342,19 +342,11 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldEachRow<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
         let is_adjacent = self.row_stride == (self.n * size_of::<T>()) as isize;
-        let is_packed = !self.pairs && self.count > 1 && is_adjacent;
+        let is_packed = !self.pairs && self.count > 1 && is_adjacent && (2..=MAX_PACKED).contains(&self.n);
         // SAFETY: this kernel's conditions.
         unsafe {
-            match self.n {
-                _ if !is_packed => fold_each::<I, T, F>(&self),
-                2 => fold_packed::<I, T, F, 2>(&self),
-                3 => fold_packed::<I, T, F, 3>(&self),
-                4 => fold_packed::<I, T, F, 4>(&self),
-                5 => fold_packed::<I, T, F, 5>(&self),
-                6 => fold_packed::<I, T, F, 6>(&self),
-                7 => fold_packed::<I, T, F, 7>(&self),
-                MAX_PACKED => fold_packed::<I, T, F, MAX_PACKED>(&self),
-                _ => fold_each::<I, T, F>(&self),
+            if !(is_packed && fold_packed::<I, T, F>(&self)) {
+                fold_each::<I, T, F>(&self);
             }
         }
     }
@@ -382,24 +374,35 @@ unsafe fn fold_each<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(work: &FoldEachRow<T
     }
 }
 
-/// Folds rows of `N` elements that follow one another in memory, each in a lane of its own.
+/// Folds rows of few elements that follow one another in memory, each in a lane of its own; `false` where their elements cannot be
+/// transposed.
 ///
 /// # Safety
 /// - As for [`fold_each`].
 #[inline(always)]
-unsafe fn fold_packed<I: Isa, T: Lanes<I>, F: LaneFold<I, T>, const N: usize>(work: &FoldEachRow<T, F>) {
-    let lanes = T::Vector::LANES;
-    let mut tile = [[MaybeUninit::<T>::zeroed(); STRIP]; N];
+unsafe fn fold_packed<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(work: &FoldEachRow<T, F>) -> bool {
+    let (n, lanes) = (work.n, T::Vector::LANES);
+    let mut tile = [const { MaybeUninit::<u64>::uninit() }; MAX_PACKED * STRIP];
+    let tile = tile.as_mut_ptr().cast::<T>();
     for first in (0..work.count).step_by(STRIP) {
         let count = STRIP.min(work.count - first);
-        // SAFETY: this function's condition; the tile holds whole vectors of elements, or zeros.
+        let from = work.from.wrapping_add(first * n).cast();
+        // SAFETY: this function's condition; the tile's columns hold whole vectors of elements, or zeros.
         unsafe {
-            transpose_packed(work.from.add(first * N), &mut tile, count);
+            if !few_columns(from, [count, n], size_of::<T>(), tile.cast()) {
+                return false;
+            }
+            let whole = count.next_multiple_of(lanes);
             let to = work.to.cast::<LaneOf<I, T>>().add(first);
+            if count < whole {
+                for i in 0..n {
+                    tile.add(i * STRIP + count).write_bytes(0, whole - count);
+                }
+            }
             for row in (0..count).step_by(lanes) {
                 let mut acc = work.lanes.identity();
-                for elements in &tile {
-                    acc = work.lanes.step(acc, T::load(elements.as_ptr().cast::<T>().add(row)));
+                for i in 0..n {
+                    acc = work.lanes.step(acc, T::load(tile.add(i * STRIP + row)));
                 }
                 if row + lanes <= count {
                     acc.store(to.add(row));
@@ -409,6 +412,7 @@ unsafe fn fold_packed<I: Isa, T: Lanes<I>, F: LaneFold<I, T>, const N: usize>(wo
             }
         }
     }
+    true
 }
 
 /// Levels of the tree of blocks in one call: a [`CHUNK`] holds 16 blocks.

@@ -4,7 +4,7 @@
 /// The largest number of elements of a short row.
 pub(in crate::loops) const SHORT: usize = 32;
 /// The largest number of elements of rows that are folded in lanes without a strip where they follow one another in memory.
-pub(super) const MAX_PACKED: usize = 8;
+pub(in crate::loops) const MAX_PACKED: usize = 8;
 /// Rows of a strip: a multiple of any number of lanes.
 pub(in crate::loops) const STRIP: usize = 64;
 
