@@ -37,6 +37,7 @@ mod quantile_mode;
 mod random;
 mod random_counts;
 mod recurrent;
+mod recurrent_cells;
 mod reduce;
 mod resample_pad;
 mod softmax;
@@ -66,6 +67,7 @@ pub fn rows() -> Vec<Row> {
         activation::rows,
         piecewise_activation::rows,
         recurrent::rows,
+        recurrent_cells::rows,
         reduce::rows,
         hash_tensor::rows,
         min_max::rows,

@@ -11,6 +11,7 @@ mod norm_backward;
 mod norm_double_backward;
 mod pointwise;
 mod products;
+mod recurrent;
 mod reductions;
 mod scatter_reduce;
 mod sparse;
@@ -49,6 +50,7 @@ pub use norm_double_backward::{
 };
 pub use pointwise::{clamp_backward, logit_backward, prelu_double_backward, sinc_slope};
 pub use products::{mm_in_layout, sum_of_rows};
+pub use recurrent::{gru_cell_backward, lstm_cell_backward};
 pub use reductions::{
     aminmax_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, evenly_distribute_backward,
     extreme_backward, linear_recurrence_backward, logcumsumexp_backward, logcumsumexp_tangent, mean_backward,

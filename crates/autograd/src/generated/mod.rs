@@ -85,6 +85,7 @@ mod qr;
 mod quantile;
 mod rand_randn;
 mod randperm;
+mod recurrent;
 mod repeat;
 mod searchsorted;
 mod segment_softmax;

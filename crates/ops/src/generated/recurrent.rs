@@ -3,6 +3,7 @@
 //! The operators whose kernels are in `native::recurrent`.
 
 use crate::dispatch::operator;
+use crate::structured::copy_all_to_out;
 use crate::{Tensor, native};
 
 operator! {
@@ -81,6 +82,70 @@ operator! {
         hx, params];
     CompositeImplicitAutograd => native::nn::recurrent::rnn_relu_data(data, batch_sizes, hx, params, has_biases,
         num_layers, dropout, train, bidirectional),
+}
+
+operator! {
+    /// A step of `lstm` from the products of input and state, whose sums are those of the gates: what it shows, what it remembers, and the gates after the nonlinearities.
+    _THNN_FUSED_LSTM_CELL: "_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor, Tensor)",
+        _thnn_fused_lstm_cell(input_gates: &Tensor, hidden_gates: &Tensor, cx: &Tensor, input_bias: Option<&Tensor>,
+        hidden_bias: Option<&Tensor>) -> (Tensor, Tensor, Tensor), by [input_gates, hidden_gates, cx, input_bias,
+        hidden_bias];
+    CompositeExplicitAutograd => native::nn::recurrent::fused_lstm_cell(input_gates, hidden_gates, cx, input_bias,
+        hidden_bias),
+}
+
+operator! {
+    /// A step of `lstm` from the products of input and state, whose sums are those of the gates: what it shows, what it remembers, and the gates after the nonlinearities.
+    _THNN_FUSED_LSTM_CELL_OUT: "_thnn_fused_lstm_cell.out(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias=None, Tensor? hidden_bias=None, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        _thnn_fused_lstm_cell_out(input_gates: &Tensor, hidden_gates: &Tensor, cx: &Tensor,
+        input_bias: Option<&Tensor>, hidden_bias: Option<&Tensor>, out0: &Tensor, out1: &Tensor, out2: &Tensor) -> (),
+        by [input_gates, hidden_gates, cx, input_bias, hidden_bias, out0, out1, out2];
+    CompositeExplicitAutograd => {
+        let (result0, result1, result2) = native::nn::recurrent::fused_lstm_cell(input_gates, hidden_gates, cx,
+            input_bias, hidden_bias)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
+    },
+}
+
+operator! {
+    /// The derivative of `_thnn_fused_lstm_cell`: the gradients of the gates, of `cx` and of a bias, which has no elements without `has_bias`.
+    _THNN_FUSED_LSTM_CELL_BACKWARD_IMPL: "_thnn_fused_lstm_cell_backward_impl(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor)",
+        _thnn_fused_lstm_cell_backward_impl(grad_hy: Option<&Tensor>, grad_cy: Option<&Tensor>, cx: &Tensor,
+        cy: &Tensor, workspace: &Tensor, has_bias: bool) -> (Tensor, Tensor, Tensor), by [grad_hy, grad_cy, cx, cy,
+        workspace];
+    CompositeImplicitAutograd => native::nn::recurrent::fused_lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace,
+        has_bias),
+}
+
+operator! {
+    /// A step of `gru` from the products of input and state: the state after it, and what the derivative is computed from: the gates after the nonlinearities, `hx`, and the product of the state that is reset.
+    _THNN_FUSED_GRU_CELL: "_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor)",
+        _thnn_fused_gru_cell(input_gates: &Tensor, hidden_gates: &Tensor, hx: &Tensor, input_bias: Option<&Tensor>,
+        hidden_bias: Option<&Tensor>) -> (Tensor, Tensor), by [input_gates, hidden_gates, hx, input_bias,
+        hidden_bias];
+    CompositeExplicitAutograd => native::nn::recurrent::fused_gru_cell(input_gates, hidden_gates, hx, input_bias,
+        hidden_bias),
+}
+
+operator! {
+    /// A step of `gru` from the products of input and state: the state after it, and what the derivative is computed from: the gates after the nonlinearities, `hx`, and the product of the state that is reset.
+    _THNN_FUSED_GRU_CELL_OUT: "_thnn_fused_gru_cell.out(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias=None, Tensor? hidden_bias=None, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+        _thnn_fused_gru_cell_out(input_gates: &Tensor, hidden_gates: &Tensor, hx: &Tensor,
+        input_bias: Option<&Tensor>, hidden_bias: Option<&Tensor>, out0: &Tensor, out1: &Tensor) -> (),
+        by [input_gates, hidden_gates, hx, input_bias, hidden_bias, out0, out1];
+    CompositeExplicitAutograd => {
+        let (result0, result1) = native::nn::recurrent::fused_gru_cell(input_gates, hidden_gates, hx, input_bias,
+            hidden_bias)?;
+        copy_all_to_out(&[(&result0, out0), (&result1, out1)])
+    },
+}
+
+operator! {
+    /// The derivative of `_thnn_fused_gru_cell`: the gradients of the products of input and state, of `hx` and of the biases, which have no elements without `has_bias`.
+    _THNN_FUSED_GRU_CELL_BACKWARD: "_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+        _thnn_fused_gru_cell_backward(grad_hy: &Tensor, workspace: &Tensor, has_bias: bool) -> (Tensor, Tensor,
+        Tensor, Tensor, Tensor), by [grad_hy, workspace];
+    CompositeImplicitAutograd => native::nn::recurrent::fused_gru_cell_backward(grad_hy, workspace, has_bias),
 }
 
 operator! {

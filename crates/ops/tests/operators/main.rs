@@ -21,6 +21,7 @@ mod pointwise;
 mod pooling;
 mod private;
 mod random;
+mod recurrent;
 mod reduce;
 mod registration;
 mod row_ops;

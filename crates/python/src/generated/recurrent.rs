@@ -29,6 +29,16 @@ bindings! {
         function (input: tensor, hx: tensor, params: tensors, has_biases: boolean, num_layers: int, dropout: float,
             train: boolean, bidirectional: boolean, batch_first: boolean) returns rnn_relu_input;
     }
+    "_thnn_fused_lstm_cell": "A step of `lstm` from the products of input and state, whose sums are those of the gates: what it shows, what it remembers, and the gates after the nonlinearities." {
+        function (input_gates: tensor, hidden_gates: tensor, cx: tensor, input_bias: optional tensor = "None" None,
+            hidden_bias: optional tensor = "None" None) returns _thnn_fused_lstm_cell, outs [0, 1,
+            2] _thnn_fused_lstm_cell_out;
+    }
+    "_thnn_fused_gru_cell": "A step of `gru` from the products of input and state: the state after it, and what the derivative is computed from: the gates after the nonlinearities, `hx`, and the product of the state that is reset." {
+        function (input_gates: tensor, hidden_gates: tensor, hx: tensor, input_bias: optional tensor = "None" None,
+            hidden_bias: optional tensor = "None" None) returns _thnn_fused_gru_cell, outs [0,
+            1] _thnn_fused_gru_cell_out;
+    }
     "lstm_cell": "A step of `lstm`: what it shows and what it remembers." {
         function (input: tensor, hx: tensors, w_ih: tensor, w_hh: tensor, b_ih: optional tensor = "None" None,
             b_hh: optional tensor = "None" None) returns lstm_cell;

@@ -61,6 +61,7 @@ mod pooling;
 mod pow;
 mod qr;
 mod rand_randn;
+mod recurrent;
 mod repeat;
 mod searchsorted;
 mod segment_softmax;

@@ -2,45 +2,22 @@
 //!
 //! A step sees its input and the states that the step before has left. What depends on inputs alone is one product for all steps.
 
+mod cell_rows;
+mod fill;
+mod gates;
+mod gru;
+mod lstm;
+mod slopes;
+
+pub use gru::{fused_gru_cell, fused_gru_cell_backward};
+pub use lstm::{fused_lstm_cell, fused_lstm_cell_backward};
+
 use crate::{Tensor, ops};
 use flambeau_core::{Result, bail, ensure, fallible};
 use smallvec::{SmallVec, smallvec};
 
 /// What a step leaves: what it shows, and for `lstm` what it remembers.
 type States = SmallVec<[Tensor; 2]>;
-
-/// The states after a step of long short-term memory: what it shows and what it remembers. Hochreiter and Schmidhuber, 1997, with the forget
-/// gate of Gers et al., 2000. `gates` are the sums before the nonlinearities, `[.., 4 hidden]`.
-fn lstm_gates(gates: &Tensor, memory: &Tensor) -> Result<[Tensor; 2]> {
-    let [input, forget, new, output] = parts(gates)?;
-    let kept = (ops::sigmoid(&forget)? * memory)?;
-    let memory = (kept + ops::sigmoid(&input)? * ops::tanh(&new)?)?;
-    Ok([(ops::sigmoid(&output)? * ops::tanh(&memory)?)?, memory])
-}
-
-/// The state after a step of a gated recurrent unit: Cho et al., 2014, with the reset after the product, as PyTorch and cuDNN have it.
-/// `of_input` and `of_state` are the products with their biases, `[.., 3 hidden]`.
-fn gru_gates(of_input: &Tensor, of_state: &Tensor, state: &Tensor) -> Result<Tensor> {
-    let [reset_x, keep_x, new_x] = parts(of_input)?;
-    let [reset_h, keep_h, new_h] = parts(of_state)?;
-    let keep = ops::sigmoid(&(keep_x + keep_h)?)?;
-    let reset = ops::sigmoid(&(reset_x + reset_h)?)?;
-    let new = ops::tanh(&(new_x + reset * new_h)?)?;
-    &new + keep * (state - &new)?
-}
-
-/// The parts of a product that belong to one gate each.
-fn parts<const N: usize>(product: &Tensor) -> Result<[Tensor; N]> {
-    let name = if N == 4 { "lstm" } else { "gru" };
-    match ops::chunk(product, N as i64, -1)?.try_into() {
-        Ok(gates) => Ok(gates),
-        Err(_) => bail!(
-            Shape(name, "params"),
-            "expected weights of {N} gates of one size but got sums of sizes {:?}",
-            product.sizes()
-        ),
-    }
-}
 
 /// A kind of network.
 #[derive(Clone, Copy, PartialEq)]
@@ -71,13 +48,13 @@ impl Kind {
         let shown = &states[0];
         if self == Kind::Gru {
             let of_state = ops::linear(shown, weights.hidden, weights.hidden_bias)?;
-            return Ok(smallvec![gru_gates(of_input, &of_state, shown)?]);
+            return Ok(smallvec![gru::step(of_input, &of_state, shown)?]);
         }
-        let sum = (of_input + ops::linear(shown, weights.hidden, None)?)?;
+        let of_state = ops::linear(shown, weights.hidden, None)?;
         let mut made: States = match self {
-            Kind::Tanh => smallvec![ops::tanh(&sum)?],
-            Kind::Relu => smallvec![ops::relu(&sum)?],
-            _ => lstm_gates(&sum, &states[1])?.into_iter().collect(),
+            Kind::Tanh => smallvec![ops::tanh(&(of_input + of_state)?)?],
+            Kind::Relu => smallvec![ops::relu(&(of_input + of_state)?)?],
+            _ => lstm::step(of_input, &of_state, &states[1])?.into_iter().collect(),
         };
         if let Some(weight) = weights.projection {
             made[0] = ops::linear(&made[0], weight, None)?;
