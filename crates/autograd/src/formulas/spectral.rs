@@ -223,12 +223,19 @@ pub fn pinv_backward(grad: &Tensor, pinv: &Tensor, a: &Tensor) -> Result<Tensor>
     let (p, g) = (pinv, mh(grad)?);
     let transposed = mh(p)?;
     // `dP = -P dA P + P P' dA' (1 - A P) + (1 - P A) dA' P' P`
-    let first = ops::neg(&product(&product(&transposed, grad)?, &transposed)?)?;
-    let outside_rows = (&g - &product(a, &product(p, &g)?)?)?;
-    let second = product(&outside_rows, &product(p, &transposed)?)?;
-    let outside_columns = (&g - &product(&product(&g, p)?, a)?)?;
-    let third = product(&product(&transposed, p)?, &outside_columns)?;
+    let first = ops::neg(&triple_product(&transposed, grad, &transposed)?)?;
+    let outside_rows = (&g - &triple_product(a, p, &g)?)?;
+    let second = triple_product(&outside_rows, p, &transposed)?;
+    let outside_columns = (&g - &triple_product(&g, p, a)?)?;
+    let third = triple_product(&transposed, p, &outside_columns)?;
     first + second + third
+}
+
+/// `x y z`, with the smaller of the two possible products of two first.
+fn triple_product(x: &Tensor, y: &Tensor, z: &Tensor) -> Result<Tensor> {
+    let (of_first, of_last) =
+        (x.size(-2)?.saturating_mul(y.size(-1)?), y.size(-2)?.saturating_mul(z.size(-1)?));
+    if of_first <= of_last { product(&product(x, y)?, z) } else { product(x, &product(y, z)?) }
 }
 
 /// The gradients of the matrix and of the right side of a least squares problem, from those of the solution and of the residuals.

@@ -30,11 +30,11 @@ impl<'o> Cursor<'o> {
         self.at
     }
 
-    /// Moves `n` elements, at most to the end of the innermost dimension.
+    /// Moves `n` positions along dimension `dim`, at most to its end, where inner dimensions are at their begin.
     #[inline(always)]
-    fn advance(&mut self, n: i64) {
+    fn advance(&mut self, dim: usize, n: i64) {
         let mut n = n;
-        for (d, (&size, &stride)) in self.shape.iter().zip(self.strides).enumerate() {
+        for (d, (&size, &stride)) in self.shape.iter().zip(self.strides).enumerate().skip(dim) {
             self.index[d] += n;
             self.at = self.at.wrapping_offset((n * stride) as isize);
             if self.index[d] < size {
@@ -45,16 +45,28 @@ impl<'o> Cursor<'o> {
         }
     }
 
-    /// Calls `each(address, stride, n)` for runs of elements, `count` in all.
+    /// Calls `each` for blocks of elements, `count` in all.
     #[inline(always)]
-    fn runs(&mut self, count: usize, mut each: impl FnMut(*mut u8, i64, usize)) {
+    fn blocks(&mut self, count: usize, mut each: impl FnMut(Block)) {
         let (size, stride) = (self.shape[0], self.strides[0]);
+        let (rows_in_all, row_stride) = match (self.shape, self.strides) {
+            ([_, rows, ..], [_, stride, ..]) => (*rows, *stride),
+            _ => (1, 0),
+        };
         let mut left = count as i64;
         while left > 0 {
-            let n = (size - self.index[0]).min(left);
-            each(self.at, stride, n as usize);
-            self.advance(n);
-            left -= n;
+            let (at, is_begin) = (self.at, self.index[0] == 0);
+            if is_begin && left >= size && rows_in_all > 1 {
+                let rows = (left / size).min(rows_in_all - self.index[1]);
+                each(Block { at, stride, n: size as usize, rows: rows as usize, row_stride });
+                self.advance(1, rows);
+                left -= rows * size;
+            } else {
+                let n = (size - self.index[0]).min(left);
+                each(Block { at, stride, n: n as usize, rows: 1, row_stride });
+                self.advance(0, n);
+                left -= n;
+            }
         }
     }
 
@@ -83,13 +95,15 @@ impl<'o> Cursor<'o> {
     /// # Safety
     /// - As [`gather`](Self::gather), with elements of the size of `Bits`.
     unsafe fn gather_bits<Bits: Copy>(&mut self, count: usize, mut to: *mut Bits) {
-        self.runs(count, |from, stride, n| {
-            for i in 0..n {
-                let from = from.wrapping_offset(i as isize * stride as isize);
-                // SAFETY: this function's conditions.
-                unsafe { to.add(i).write_unaligned(from.cast::<Bits>().read_unaligned()) };
-            }
-            to = to.wrapping_add(n);
+        self.blocks(count, |block| {
+            block.each_row(
+                #[inline(always)]
+                |i, from| {
+                    // SAFETY: this function's conditions.
+                    unsafe { to.add(i).write_unaligned(from.cast::<Bits>().read_unaligned()) };
+                },
+            );
+            to = to.wrapping_add(block.rows * block.n);
         });
     }
 
@@ -112,21 +126,71 @@ impl<'o> Cursor<'o> {
 
     /// # Safety
     /// - As [`scatter`](Self::scatter), with elements of the size of `Bits`.
-    unsafe fn scatter_bits<Bits: Copy>(&mut self, count: usize, mut from: *const u8) {
-        self.runs(count, |to, stride, n| {
-            for i in 0..n {
-                let to = to.wrapping_offset(i as isize * stride as isize).cast::<Bits>();
-                // SAFETY: this function's conditions.
-                unsafe { to.write_unaligned(from.cast::<Bits>().read_unaligned()) };
-                from = from.wrapping_add(size_of::<Bits>());
-            }
+    unsafe fn scatter_bits<Bits: Copy>(&mut self, count: usize, from: *const u8) {
+        let mut from = from.cast::<Bits>();
+        self.blocks(count, |block| {
+            block.each_row(
+                #[inline(always)]
+                |i, to| {
+                    // SAFETY: this function's conditions.
+                    unsafe { to.cast::<Bits>().write_unaligned(from.add(i).read_unaligned()) };
+                },
+            );
+            from = from.wrapping_add(block.rows * block.n);
         });
+    }
+}
+
+/// Rows of `n` elements, `stride` bytes apart; the rows begin `row_stride` bytes from each other.
+#[derive(Clone, Copy)]
+struct Block {
+    at: *mut u8,
+    stride: i64,
+    n: usize,
+    rows: usize,
+    row_stride: i64,
+}
+
+impl Block {
+    /// Calls `each(i, address)` for every element. Loops over the fewest elements have a constant length: a counted loop would take longer
+    /// to start than to run.
+    #[inline(always)]
+    fn each_row(self, each: impl FnMut(usize, *mut u8)) {
+        match self.n {
+            1 => self.each_of::<1>(each),
+            2 => self.each_of::<2>(each),
+            3 => self.each_of::<3>(each),
+            4 => self.each_of::<4>(each),
+            _ => self.each(self.n, each),
+        }
+    }
+
+    #[inline(always)]
+    fn each_of<const COUNT: usize>(self, each: impl FnMut(usize, *mut u8)) {
+        self.each(COUNT, each);
+    }
+
+    #[inline(always)]
+    fn each(self, n: usize, mut each: impl FnMut(usize, *mut u8)) {
+        for row in 0..self.rows {
+            let at = self.at.wrapping_offset(row as isize * self.row_stride as isize);
+            for i in 0..n {
+                each(row * n + i, at.wrapping_offset(i as isize * self.stride as isize));
+            }
+        }
     }
 }
 
 /// Whether there are several rows, of fewer elements than this.
 pub(super) fn has_rows_below(shape: &[i64], most: i64) -> bool {
     matches!(shape, [inner, _, ..] if *inner < most)
+}
+
+/// After how many elements, in the order of iteration, those of an operand recur: it is broadcast in all dimensions from there on.
+pub(super) fn period(shape: &[i64], operand: &Operand<'_>) -> usize {
+    let last = operand.strides().iter().rposition(|stride| *stride != 0);
+    let sizes = &shape[..last.map_or(0, |last| last + 1)];
+    sizes.iter().fold(1, |period, &size| period.saturating_mul(size as usize))
 }
 
 /// Whether the elements of an operand, of `size` bytes, are adjacent in the order of iteration.

@@ -193,11 +193,9 @@ fn run_strided<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>
         let stride = operands[p].strides().first().copied().unwrap_or(0);
         operand.same && [0, operand.memory.size() as i64].contains(&stride)
     };
-    // Vectors of small elements that are not full are loaded and stored element by element.
-    let fills_vectors = to.memory.size() >= size_of::<f32>() || !packed::has_rows_below(iter.shape(), 16);
     let all_direct = is_direct(0, to) && (0..N).all(|i| is_direct(1 + i, from[i]));
-    if packed::has_rows_below(iter.shape(), 32) && !(all_direct && fills_vectors) {
-        return run_packed(iter, to, from, kernel.run);
+    if packed::has_rows_below(iter.shape(), 32) && !(all_direct && suits_rows(iter, to)) {
+        return run_packed(iter, to, from, policy);
     }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
@@ -213,21 +211,42 @@ fn run_strided<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>
     })
 }
 
+/// Whether short rows of operands that are read and written in memory are computed row by row: they fill a vector, and tiles of several rows
+/// would have to be gathered.
+fn suits_rows(iter: &TensorIterator<'_>, to: ConvertingOperand) -> bool {
+    let (shape, [result, arguments @ ..]) = (iter.shape(), iter.operands()) else { return true };
+    let most = elements_of_tile(to.memory, to.kernel) / 2;
+    let is_gathered = |operand: &Operand<'_>| {
+        !packed::is_dense(shape, operand, operand.dtype().size()) && packed::period(shape, operand) > most
+    };
+    // Vectors of small elements that are not full are loaded and stored element by element.
+    let fills_vectors =
+        !packed::has_rows_below(shape, if to.memory.size() < size_of::<f32>() { 16 } else { 8 });
+    fills_vectors && (!packed::is_dense(shape, result, to.memory.size()) || arguments.iter().any(is_gathered))
+}
+
 /// Tiles that span several short rows.
 #[inline(never)]
 fn run_packed<const N: usize>(
     iter: &TensorIterator<'_>,
     to: ConvertingOperand,
     from: [ConvertingOperand; N],
-    run: &RunRows<'_, N>,
+    policy: OutputPolicy<'_, N>,
 ) -> Result<()> {
+    // Prefetches only with non-temporal stores, as of tiles of long rows.
+    let policy = OutputPolicy { prefetch: if policy.streams { policy.prefetch } else { 0 }, ..policy };
     let (shape, operands) = (iter.shape(), iter.operands());
     let tile = from.iter().fold(to.tile, |tile, operand| tile.min(operand.tile));
+    let periods = operands[1..].iter().map(|operand| packed::period(shape, operand));
+    // A product of the first sizes: the others divide it.
+    let period = periods.filter(|period| *period <= tile / 2).max().unwrap_or(1);
+    let tile = tile - tile % period;
     iter.with_pointers(|data| {
         iter.for_each_range(data, &|data, range| {
             let mut result = Packed::new(shape, &operands[0], to, data[0], range.start);
             let mut arguments: [Packed<'_>; N] = std::array::from_fn(|i| {
-                Packed::new(shape, &operands[1 + i], from[i], data[1 + i], range.start)
+                let argument = Packed::new(shape, &operands[1 + i], from[i], data[1 + i], range.start);
+                Packed { is_periodic: packed::period(shape, &operands[1 + i]) <= period, ..argument }
             });
             let mut out_tile: Tile = [MaybeUninit::uninit(); TILE];
             let mut in_tiles: [Tile; N] = [[MaybeUninit::uninit(); TILE]; N];
@@ -239,14 +258,17 @@ fn run_packed<const N: usize>(
                     // SAFETY: the argument has these elements.
                     made.from[i] = unsafe { argument.take(count, tile) };
                 }
-                let direct = result.direct(count);
-                made.to = direct.unwrap_or(out_tile.as_mut_ptr().cast());
-                run(&made);
-                if direct.is_none() {
+                if let Some(direct) = result.direct(count) {
+                    made.to = direct;
+                    policy.compute(&made);
+                } else {
+                    made.to = out_tile.as_mut_ptr().cast();
+                    (policy.run)(&made);
                     // SAFETY: `run` has written these elements, which are this task's to write.
                     unsafe { result.put(count, &out_tile) };
                 }
             }
+            policy.fence();
         });
     })
 }
@@ -258,6 +280,9 @@ struct Packed<'o> {
     /// Whether elements are adjacent in the order of iteration, and whether all are one.
     is_dense: bool,
     repeats: bool,
+    /// Whether each tile has the same elements, and whether the first one has been filled.
+    is_periodic: bool,
+    is_filled: bool,
 }
 
 impl<'o> Packed<'o> {
@@ -276,7 +301,7 @@ impl<'o> Packed<'o> {
         } else {
             Cursor::new(shape, of, data, start)
         };
-        Packed { cursor, operand, is_dense, repeats }
+        Packed { cursor, operand, is_dense, repeats, is_periodic: false, is_filled: false }
     }
 
     /// The address of the next `count` elements, if they can be accessed in memory; moves past them.
@@ -289,7 +314,8 @@ impl<'o> Packed<'o> {
         is_direct.then_some(at)
     }
 
-    /// The address of the next `count` elements of the kernel's type, or of the only one: in memory, or in the tile.
+    /// The address of the next `count` elements of the kernel's type, or of the only one: in memory, or in the tile, which is the same one
+    /// in each call.
     ///
     /// # Safety
     /// - The operand has these elements, which nobody writes.
@@ -297,6 +323,10 @@ impl<'o> Packed<'o> {
         if let Some(direct) = self.direct(count) {
             return direct;
         }
+        if self.is_periodic && self.is_filled {
+            return tile.as_ptr().cast();
+        }
+        self.is_filled = true;
         let (operand, count) = (self.operand, if self.repeats { 1 } else { count });
         let (to, size) = (tile.as_mut_ptr().cast::<u8>(), operand.memory.size());
         let mut gathered: Tile = [MaybeUninit::uninit(); TILE];

@@ -26,7 +26,7 @@ impl Bound {
     }
 
     fn explains(&self, case: &str) -> bool {
-        let base = case.split(['.', '#']).next();
+        let base = case.split(['.', ' ', '#']).next();
         (self.operator == "*" || base == Some(self.operator.as_str()))
             && self.words.iter().all(|word| case.contains(word.as_str()))
     }

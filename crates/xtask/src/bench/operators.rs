@@ -215,11 +215,14 @@ fn cases(options: &Options) -> Result<(Vec<Row>, Vec<Case>), Box<dyn Error>> {
     let lines = output(&mut Command::new(python::built("debug").join("examples/bench_calls")))?;
     let requested = |name: &str| options.filter.is_empty() || name.contains(&options.filter);
     let (mut rows, mut cases): (Vec<Row>, Vec<Case>) = (vec![], vec![]);
+    let mut numbers = BTreeMap::<String, usize>::new();
     for line in lines.lines() {
         let whole: Value = serde_json::from_str(line)?;
         let row = Row::deserialize(&whole)?;
+        let number = numbers.entry(row.name.clone()).or_default();
+        *number += 1;
         if requested(&row.name) {
-            for (name, case) in choices(&row) {
+            for (name, case) in choices(&row, *number) {
                 let request = json!({"row": whole, "case": case}).to_string();
                 cases.push(Case { row: rows.len(), name, request });
             }
@@ -242,15 +245,17 @@ fn sampled(mut cases: Vec<Case>, count: usize, seed: u64) -> Vec<Case> {
     chosen
 }
 
-/// The cases of a row: each call in three sizes, and one size in other types and layouts, and with gradients.
-fn choices(row: &Row) -> Vec<(String, Value)> {
+/// The cases of a row: each call in three sizes, and one size in other types and layouts, and with gradients. The names of the second
+/// and later rows of an operator have the number of the row.
+fn choices(row: &Row, number: usize) -> Vec<(String, Value)> {
     let types: Vec<&str> = TYPES.into_iter().filter(|dtype| row.types.iter().any(|t| t == dtype)).collect();
     let Some(first) = types.first().copied().or(row.types.first().map(String::as_str)) else { return vec![] };
     let mut all = vec![];
+    let operator = if number == 1 { row.name.clone() } else { format!("{} [{number}]", row.name) };
     for call in 0..row.calls.len() {
         let mut add = |(size, elements): (&str, usize), dtype: &str, layout: &str, gradient: bool| {
             let suffix = if gradient { " with gradient" } else { "" };
-            let name = format!("{}#{call} {dtype} {size} {layout}{suffix}", row.name);
+            let name = format!("{operator}#{call} {dtype} {size} {layout}{suffix}");
             let case = json!({"call": call, "elements": elements, "dtype": dtype, "layout": layout, "gradient": gradient});
             all.push((name, case));
         };

@@ -48,14 +48,14 @@ fn choices(n: i64, r: i64, with_replacement: bool) -> Result<Vec<i64>> {
     ensure!(r <= i64::from(u16::MAX), Overflow("combinations", "r"), "choices of {r} elements are too many");
     let mut choice: Vec<i64> = (0..r).map(|position| if with_replacement { 0 } else { position }).collect();
     let mut all: Vec<i64> = vec![];
+    let count = number_of_choices(if with_replacement { n.saturating_add(r - 1) } else { n }, r);
+    let elements = count.and_then(|count| count.checked_mul(choice.len()));
+    ensure!(
+        elements.is_some_and(|elements| all.try_reserve_exact(elements).is_ok()),
+        OutOfMemory("combinations", "r"),
+        "the choices of {r} of {n} elements take more than the memory"
+    );
     loop {
-        let reserved = all.try_reserve(choice.len());
-        ensure!(
-            reserved.is_ok() && all.len() < 1 << 36,
-            OutOfMemory("combinations", "r"),
-            "{} choices and more",
-            all.len()
-        );
         all.extend(&choice);
         let Some(position) = (0..choice.len()).rfind(|p| choice[*p] < last(*p as i64)) else {
             return Ok(all);
@@ -64,4 +64,17 @@ fn choices(n: i64, r: i64, with_replacement: bool) -> Result<Vec<i64>> {
         let follows = |p: usize| if with_replacement { next } else { next + (p - position) as i64 };
         (position..choice.len()).for_each(|p| choice[p] = follows(p));
     }
+}
+
+/// In how many ways `r` of `n` elements are chosen, if this can be a size.
+fn number_of_choices(n: i64, r: i64) -> Option<usize> {
+    let mut count = 1i128;
+    for k in 0..i128::from(r.min(n - r)) {
+        // The product of `k` such quotients is a binomial coefficient.
+        count = count * (i128::from(n) - k) / (k + 1);
+        if count > isize::MAX as i128 {
+            return None;
+        }
+    }
+    usize::try_from(count).ok()
 }

@@ -15,19 +15,27 @@ pub(super) fn zeta<V: Float>(s: V, q: V) -> V {
     let (zero, one) = (V::zero(), V::one());
     let (infinity, nan) = (V::constant(f64::INFINITY), V::constant(f64::NAN));
     let negative = q.lt(zero);
-    let result = V::select(q.eq(infinity), zero, sum_of_powers(s, q, negative));
-    let result = V::select(negative & s.ne(s.floor()), nan, result);
-    let is_pole = q.le(zero) & q.eq(q.floor());
-    let result = V::select(is_pole | s.eq(one), infinity, result);
-    V::select(s.ge(one) & q.eq(q), result, nan)
+    let is_pole = s.eq(one) | (q.le(zero) & q.eq(q.floor()));
+    let is_real = s.ge(one) & q.eq(q) & (q.ge(zero) | s.eq(s.floor()) | is_pole);
+    let is_sum = is_real & q.lt(infinity) & !is_pole;
+    let mut result = zero;
+    if is_sum.any() {
+        // The other lanes sum as few terms as any.
+        let (s, q) = (V::select(is_sum, s, V::constant(2.0)), V::select(is_sum, q, V::constant(FAR)));
+        result = V::select(is_sum, sum_of_powers(s, q, negative & is_sum), zero);
+    }
+    let result = V::select(is_pole, infinity, result);
+    V::select(is_real, result, nan)
 }
+
+/// A number from which few terms are summed.
+const FAR: f64 = (1u64 << 50) as f64;
 
 /// For negative `q` the terms with negative `k + q` are, up to their sign, the difference of two sums with positive terms.
 #[inline(always)]
 fn sum_of_powers<V: Float>(s: V, q: V, negative: V::Mask) -> V {
-    // Elsewhere numbers from which few terms are summed.
     let of_negative = |start: V, other: V| V::select(negative, start, other);
-    let far = V::constant((1u64 << 50) as f64);
+    let far = V::constant(FAR);
     let starts =
         [of_negative(q - q.floor(), q), of_negative(q.ceil() - q, far), of_negative(V::one() - q, far)];
     let mut sums = [V::zero(); 3];
