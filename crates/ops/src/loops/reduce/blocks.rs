@@ -572,7 +572,6 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateRows<T, F> 
                 |row| (*self.rows.add(row)).cast(),
                 self.to,
                 self.n,
-                None,
                 #[inline(always)]
                 |acc, x| if accumulators { f.combine(acc, x) } else { f.step(acc, x) },
             );
@@ -580,8 +579,8 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateRows<T, F> 
     }
 }
 
-/// Accumulates `count` rows of `n` elements at the addresses of `row`, beginning with `start`, or with what is in `to`: whole vectors by
-/// [`pass`]es, and then the elements that are left.
+/// Accumulates `count` rows of `n` elements at the addresses of `row` into `to`: whole vectors by [`pass`]es, and then the elements that are
+/// left.
 ///
 /// # Safety
 /// - Each of these rows and `to` hold `n` elements.
@@ -591,29 +590,24 @@ unsafe fn passes<I: Isa, T: Lanes<I>>(
     row: impl Fn(usize) -> *const T + Copy,
     to: *mut T,
     n: usize,
-    start: Option<T::Vector>,
     step: impl Fn(T::Vector, T::Vector) -> T::Vector + Copy,
 ) {
     let whole = n - n % T::Vector::LANES;
-    let (mut first, mut begin) = (0, start);
+    let mut first = 0;
     // SAFETY: this function's condition.
     unsafe {
         while whole > 0 && first < count {
             first += match count - first {
-                ROWS_PER_PASS.. => pass::<I, T, ROWS_PER_PASS>(row, first, to, whole, begin, step),
-                4.. => pass::<I, T, 4>(row, first, to, whole, begin, step),
-                2.. => pass::<I, T, 2>(row, first, to, whole, begin, step),
-                _ => pass::<I, T, 1>(row, first, to, whole, begin, step),
+                ROWS_PER_PASS.. => pass::<I, T, ROWS_PER_PASS>(row, first, to, whole, step),
+                4.. => pass::<I, T, 4>(row, first, to, whole, step),
+                2.. => pass::<I, T, 2>(row, first, to, whole, step),
+                _ => pass::<I, T, 1>(row, first, to, whole, step),
             };
-            begin = None;
         }
         let left = n - whole;
         if left > 0 {
             let to = to.add(whole);
-            let mut acc = match start {
-                Some(start) => start,
-                None => T::load_partial(to, left),
-            };
+            let mut acc = T::load_partial(to, left);
             for i in 0..count {
                 acc = step(acc, T::load_partial(row(i).add(whole), left));
             }
@@ -633,7 +627,6 @@ unsafe fn pass<I: Isa, T: Lanes<I>, const ROWS: usize>(
     first: usize,
     to: *mut T,
     n: usize,
-    start: Option<T::Vector>,
     step: impl Fn(T::Vector, T::Vector) -> T::Vector,
 ) -> usize {
     let rows: [*const T; ROWS] = std::array::from_fn(
@@ -644,10 +637,7 @@ unsafe fn pass<I: Isa, T: Lanes<I>, const ROWS: usize>(
         // SAFETY: a vector of columns inside `to` and the rows.
         unsafe {
             let to = to.add(at);
-            let mut acc = match start {
-                Some(start) => start,
-                None => T::load(to),
-            };
+            let mut acc = T::load(to);
             for row in rows {
                 acc = step(acc, T::load(row.add(at)));
             }
@@ -680,22 +670,25 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateBlocks<T, F
         for block in 0..self.count {
             let from = self.from.wrapping_byte_offset(block as isize * self.steps[0]);
             let to = self.to.wrapping_byte_offset(block as isize * self.steps[1]);
-            // Elements from the last row of this block on, and results from those of this block on.
-            let elements = ((self.count - block - 1) * rows + 1) * columns;
-            let results = (self.count - block) * columns;
-            for at in (0..columns).step_by(lanes) {
-                let (from, to, left) = (from.wrapping_add(at), to.wrapping_add(at), lanes.min(columns - at));
-                // SAFETY: `left` columns from `at` on are inside each row and the row of accumulators. In dense memory whole vectors reach into
-                // the next rows, and into results that are written later, as long as there are any.
-                unsafe {
-                    let acc = match is_dense && elements >= at + lanes {
-                        true => self.column::<I>(from, lanes),
-                        false => self.column::<I>(from, left),
-                    };
-                    match is_result_dense && results >= at + lanes {
-                        true => T::store(acc, to),
-                        false => T::store_up_to(acc, to, left),
+            // Elements from the last row of this block on, and results from those of this block on, as far as they are dense: whole vectors
+            // reach into the next rows, and into results that are written later.
+            let elements = if is_dense { ((self.count - block - 1) * rows + 1) * columns } else { columns };
+            let results = if is_result_dense { (self.count - block) * columns } else { columns };
+            let padded = columns.next_multiple_of(lanes);
+            let whole = if padded <= elements { padded } else { columns - columns % lanes };
+            // SAFETY: these columns are inside the rows, or in dense memory, and inside the row of accumulators.
+            unsafe {
+                for at in (0..whole).step_by(lanes) {
+                    let acc = self.column::<I>(from.add(at));
+                    if at + lanes <= results {
+                        T::store(acc, to.add(at));
+                    } else {
+                        T::store_partial(acc, to.add(at), columns - at);
                     }
+                }
+                if whole < columns {
+                    let left = columns - whole;
+                    T::store_partial(self.partial_column::<I>(from.add(whole), left), to.add(whole), left);
                 }
             }
         }
@@ -710,12 +703,42 @@ impl<T, F> AccumulateBlocks<T, F> {
         [row_stride == row && self.steps[0] == rows as isize * row, self.steps[1] == row]
     }
 
-    /// The fold of `count` columns of a block, the first of which begins at `from`.
+    /// The fold of a vector of columns of a block, the first of which begins at `from`. Between groups of rows accumulators of integers are
+    /// in memory, since the compiler makes vectors of arrays only where there is no loop.
+    ///
+    /// # Safety
+    /// - In each row a vector is readable.
+    #[inline(always)]
+    unsafe fn column<I: Isa>(&self, from: *const T) -> T::Vector
+    where
+        T: Lanes<I>,
+        F: LaneFold<I, T>,
+    {
+        let (rows, stride, lanes) = (self.shape.rows, self.shape.row_stride, self.lanes);
+        let (mut acc, mut from) = (lanes.identity(), from);
+        // SAFETY: by this function's condition.
+        unsafe {
+            for _ in 0..rows / 4 {
+                acc = step_rows::<I, T, F, 4>(acc, from, stride, lanes);
+                from = from.wrapping_byte_offset(4 * stride);
+            }
+            if rows & 2 != 0 {
+                acc = step_rows::<I, T, F, 2>(acc, from, stride, lanes);
+                from = from.wrapping_byte_offset(2 * stride);
+            }
+            if rows & 1 != 0 {
+                acc = step_rows::<I, T, F, 1>(acc, from, stride, lanes);
+            }
+        }
+        acc
+    }
+
+    /// The fold of `count` columns, fewer than a vector.
     ///
     /// # Safety
     /// - In each row as many elements are readable.
     #[inline(always)]
-    unsafe fn column<I: Isa>(&self, from: *const T, count: usize) -> T::Vector
+    unsafe fn partial_column<I: Isa>(&self, from: *const T, count: usize) -> T::Vector
     where
         T: Lanes<I>,
         F: LaneFold<I, T>,
@@ -724,8 +747,30 @@ impl<T, F> AccumulateBlocks<T, F> {
         for row in 0..self.shape.rows as isize {
             let from = from.wrapping_byte_offset(row * self.shape.row_stride);
             // SAFETY: by this function's condition.
-            acc = self.lanes.step(acc, unsafe { T::load_up_to(from, count) });
+            acc = self.lanes.step(acc, unsafe { T::load_partial(from, count) });
         }
         acc
     }
+}
+
+/// Folds a vector of columns of `ROWS` rows, `stride` bytes apart.
+///
+/// # Safety
+/// - In each row a vector is readable.
+#[inline(always)]
+unsafe fn step_rows<I: Isa, T: Lanes<I>, F: LaneFold<I, T>, const ROWS: usize>(
+    mut acc: T::Vector,
+    from: *const T,
+    stride: isize,
+    lanes: F,
+) -> T::Vector {
+    let rows: [*const T; ROWS] = std::array::from_fn(
+        #[inline(always)]
+        |row| from.wrapping_byte_offset(row as isize * stride),
+    );
+    for row in rows {
+        // SAFETY: this function's condition.
+        acc = lanes.step(acc, unsafe { T::load(row) });
+    }
+    acc
 }
