@@ -54,14 +54,19 @@ fn copy_on_host(iter: &TensorIterator<'_>) -> Result<()> {
         });
     }
     let (result, argument) = (&iter.operands()[0], &iter.operands()[1]);
-    if moves && has_small_rectangles(iter.shape()) && packed::is_dense(iter.shape(), result, to.size()) {
+    if has_small_rectangles(iter.shape()) && packed::is_dense(iter.shape(), result, to.size()) {
         return iter.with_pointers(|data| {
             iter.for_each_range(data, &|data, range| {
                 let mut cursor = Cursor::new(iter.shape(), argument, data[1], range.start);
                 let result = data[0].wrapping_add(range.start * to.size());
                 // SAFETY: the elements of the range, of which the result's are this task's to write. An input that shares memory with
                 // the output is a copy, since no other view of it is dense in this order without being the same.
-                unsafe { cursor.gather(range.len(), to.size(), result) };
+                unsafe {
+                    match moves {
+                        true => cursor.gather(range.len(), to.size(), result),
+                        false => convert_packed(&mut cursor, range.len(), convert, result),
+                    }
+                }
             });
         });
     }
@@ -77,6 +82,25 @@ fn copy_on_host(iter: &TensorIterator<'_>) -> Result<()> {
     })
 }
 
+/// Converts the next `count` elements of an operand to adjacent ones, through a tile.
+///
+/// # Safety
+/// - The operand has these elements, which nobody writes, and `to` takes them.
+unsafe fn convert_packed(cursor: &mut Cursor<'_>, count: usize, convert: StridedConvert, to: *mut u8) {
+    let [from_size, to_size] = convert.sizes();
+    let mut tile = [const { MaybeUninit::<[u64; 2]>::uninit() }; PACKED_BYTES / size_of::<[u64; 2]>()];
+    let tile: *mut u8 = tile.as_mut_ptr().cast();
+    let at_once = PACKED_BYTES / from_size;
+    for first in (0..count).step_by(at_once) {
+        let n = at_once.min(count - first);
+        // SAFETY: this function's conditions; the tile takes `n` elements.
+        unsafe {
+            cursor.gather(n, from_size, tile);
+            convert.run(tile, from_size as i64, to.add(first * to_size), to_size as i64, n);
+        }
+    }
+}
+
 /// Whether the rectangles of the two innermost dimensions are so small that a loop over each takes longer to start than to run.
 fn has_small_rectangles(shape: &[i64]) -> bool {
     matches!(shape, [inner, outer, _, ..] if *inner < SHORT_ROW as i64 && *outer < 2 * SHORT_ROW as i64)
@@ -88,6 +112,8 @@ fn at(p: &Pointers<'_>, operand: usize, row: usize) -> *mut u8 {
 
 /// Elements of a row below which a rectangle is copied column by column.
 const SHORT_ROW: usize = 8;
+/// Bytes of a tile of elements that are converted.
+const PACKED_BYTES: usize = 8192;
 /// Rows of which columns are copied: so few that their cache lines stay in L1.
 const ROWS_OF_COLUMNS: usize = 128;
 

@@ -229,7 +229,10 @@ macro_rules! any_all {
         #[doc = concat!("`", $name, "` along dimensions; along none of them, whether each element differs from zero.")]
         pub fn $dims(self_: &Tensor, dim: Option<&[i64]>, _keepdim: bool, out: &Tensor) -> Result<()> {
             if dim.is_some_and(<[i64]>::is_empty) {
-                return ops::copy_(out, &to_dtype(self_, ScalarType::Bool)?, false);
+                return match out.dtype() {
+                    ScalarType::Bool => ops::copy_(out, self_, false),
+                    _ => ops::copy_(out, &to_dtype(self_, ScalarType::Bool)?, false),
+                };
             }
             truth_fold(self_, out, mask_of($name, self_, dim)?, $some)
         }
