@@ -159,7 +159,7 @@ pub(super) unsafe fn fold_strip(
     // SAFETY: the row takes `count` accumulators, and the strip holds as many elements at each address.
     unsafe {
         fold.accumulate_rows(&addresses[..strip.n], to, strip.count, accumulators);
-        if results.are_adjacent() {
+        if results.are_adjacent {
             let [first] = results.of_row(0);
             return fold.write(to, strip.count, first, size as isize);
         }

@@ -7,6 +7,8 @@ use super::fold::RowFold;
 use super::source::Source;
 use super::strips::{SHORT, STRIP, Strip, StripResults};
 use crate::loops::row_offsets::RowOffsets;
+use crate::loops::strided::copy_strided;
+use crate::loops::transposed::{few_columns, transpose};
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Dim, GRAIN, Reduction};
 use std::mem::MaybeUninit;
@@ -28,6 +30,16 @@ pub(super) struct ShortRows<'r, F, const M: usize> {
     /// The byte offset of each element of a row.
     offsets: [isize; SHORT],
     n: usize,
+    /// Whether the elements of a row are adjacent.
+    is_dense: bool,
+}
+
+/// Where the rows of a strip are, in bytes from the first of all.
+struct Rows {
+    /// Each row; the first one alone where there is a distance.
+    at: [isize; STRIP],
+    /// Bytes from each row to the next, where that is known to be the same for all.
+    distance: Option<isize>,
 }
 
 // SAFETY: every task writes the results of its own rows, while the guards are held.
@@ -51,7 +63,12 @@ impl<'r, F: RowFold<M>, const M: usize> ShortRows<'r, F, M> {
             *offset = counter.input;
             counter.advance(1);
         }
-        Some(ShortRows { reduction, source, targets, sizes, fold, offsets, n })
+        let is_dense = match &reduction.reduced[..] {
+            [] => true,
+            [dim] => dim.input == source.memory_size() as i64,
+            _ => false,
+        };
+        Some(ShortRows { reduction, source, targets, sizes, fold, offsets, n, is_dense })
     }
 
     /// Folds all rows.
@@ -65,55 +82,96 @@ impl<'r, F: RowFold<M>, const M: usize> ShortRows<'r, F, M> {
         // Elements of rows that do not exist have any value.
         tiles.elements[..self.n * STRIP].fill(MaybeUninit::new(0));
         let mut counter = DimCounter::new(&self.reduction.kept, strips.start * STRIP);
-        let mut results = StripResults { to: self.targets, sizes: self.sizes, indices: [0; STRIP], count: 0 };
+        let mut results = StripResults {
+            to: self.targets,
+            sizes: self.sizes,
+            indices: [0; STRIP],
+            are_adjacent: false,
+            count: 0,
+        };
         for strip in strips {
             results.count = STRIP.min(rows - strip * STRIP);
             let rows = self.locate(&mut counter, &mut results);
             // SAFETY: the tiles take a strip of these rows.
-            unsafe { self.gather(&rows[..results.count], &mut tiles) };
+            unsafe { self.gather(&rows, results.count, &mut tiles) };
             let strip = Strip { elements: tiles.elements.as_ptr().cast(), n: self.n, count: results.count };
             // SAFETY: the strip has been gathered, and the results of its rows are this task's to write.
             unsafe { self.fold.strip(strip, &results) };
         }
     }
 
-    /// Where the next rows are, in bytes from the first; notes where their results are.
-    fn locate(&self, counter: &mut DimCounter<'_>, results: &mut StripResults<M>) -> [isize; STRIP] {
+    /// Where the next rows are; notes where their results are.
+    fn locate(&self, counter: &mut DimCounter<'_>, results: &mut StripResults<M>) -> Rows {
         let across = self.reduction.kept.first().copied().unwrap_or(Dim { size: 1, input: 0, output: 0 });
-        let size = self.sizes[0] as isize;
+        let (size, distance) = (self.sizes[0] as isize, across.input as isize);
         let step = across.output as isize / size;
-        let (mut rows, mut done) = ([0; STRIP], 0);
+        results.are_adjacent = step == 1 && counter.left_in_row() >= results.count;
+        if results.are_adjacent {
+            let at = [counter.input; STRIP];
+            results.indices[0] = counter.output / size;
+            counter.advance(results.count);
+            return Rows { at, distance: Some(distance) };
+        }
+        let (mut at, mut done) = ([0; STRIP], 0);
         while done < results.count {
             let count = counter.left_in_row().min(results.count - done);
             let first = counter.output / size;
             for row in 0..count {
-                rows[done + row] = counter.input + row as isize * across.input as isize;
+                at[done + row] = counter.input + row as isize * distance;
                 results.indices[done + row] = first + row as isize * step;
             }
             counter.advance(count);
             done += count;
         }
-        rows
+        Rows { at, distance: None }
     }
 
-    /// Copies rows to the tile, in the fold's type.
+    /// Copies `count` rows to the tile, in the fold's type.
     ///
     /// # Safety
     /// - They are in the input, and at most a strip.
-    unsafe fn gather(&self, rows: &[isize], tiles: &mut Tiles) {
-        let source = &self.source;
-        let offsets = RowOffsets { rows, elements: &self.offsets[..self.n], size: source.memory_size() };
+    unsafe fn gather(&self, rows: &Rows, count: usize, tiles: &mut Tiles) {
+        let (source, size) = (&self.source, self.source.memory_size());
         let (elements, moved): (*mut u8, *mut u8) =
             (tiles.elements.as_mut_ptr().cast(), tiles.moved.as_mut_ptr().cast());
+        let to = if source.is_move() { elements } else { moved };
         // SAFETY: this function's condition; each tile takes a strip of its elements.
         unsafe {
-            if source.is_move() {
-                return offsets.gather(source.at(0), elements);
+            if let Some(distance) = rows.distance {
+                self.gather_even(rows.at[0], distance, count, to);
+            } else {
+                let (rows, elements) = (&rows.at[..count], &self.offsets[..self.n]);
+                RowOffsets { rows, elements, size }.gather(source.at(0), to);
             }
-            offsets.gather(source.at(0), moved);
+            if source.is_move() {
+                return;
+            }
             for first in (0..self.n).map(|i| i * STRIP) {
-                let (from, to) = (moved.add(first * offsets.size), elements.add(first * source.size()));
-                source.convert(from, to, rows.len());
+                let (from, to) = (moved.add(first * size), elements.add(first * source.size()));
+                source.convert(from, to, count);
+            }
+        }
+    }
+
+    /// Moves `count` rows, which begin `distance` bytes apart, to a tile.
+    ///
+    /// # Safety
+    /// - As for [`gather`](Self::gather).
+    unsafe fn gather_even(&self, first: isize, distance: isize, count: usize, to: *mut u8) {
+        let (n, size) = (self.n, self.source.memory_size());
+        let (from, pitch) = (self.source.at(first), STRIP * size);
+        // SAFETY: this function's condition; a row of the tile takes an element of each of them.
+        unsafe {
+            if self.is_dense {
+                let is_packed = distance == (n * size) as isize;
+                if !(is_packed && few_columns(from, [count, n], size, to)) {
+                    transpose(from, distance, [count, n], size, to, pitch);
+                }
+                return;
+            }
+            for (i, offset) in self.offsets[..n].iter().enumerate() {
+                let from = from.wrapping_offset(*offset);
+                copy_strided(from, distance as i64, to.add(i * pitch), size as i64, count, size);
             }
         }
     }

@@ -20,6 +20,7 @@ pub(crate) struct Strip {
 
 impl Strip {
     /// The address of each element of the first row, of `size` bytes.
+    #[inline]
     pub(super) fn addresses(&self, size: usize) -> [*const u8; SHORT] {
         std::array::from_fn(|i| self.elements.wrapping_add(i * STRIP * size))
     }
@@ -29,20 +30,24 @@ impl Strip {
 pub(crate) struct StripResults<const M: usize> {
     pub(super) to: [*mut u8; M],
     pub(super) sizes: [usize; M],
-    /// The index of each row's results.
+    /// The index of each row's results; of the first row alone where they are adjacent.
     pub(super) indices: [isize; STRIP],
+    /// Whether the results of the rows are adjacent.
+    pub(super) are_adjacent: bool,
     pub(super) count: usize,
 }
 
 impl<const M: usize> StripResults<M> {
     /// The addresses of the results of a row.
     pub(super) fn of_row(&self, row: usize) -> [*mut u8; M] {
-        std::array::from_fn(|m| self.to[m].wrapping_offset(self.indices[row] * self.sizes[m] as isize))
+        let index = if self.are_adjacent { self.indices[0] + row as isize } else { self.indices[row] };
+        std::array::from_fn(|m| self.to[m].wrapping_offset(index * self.sizes[m] as isize))
     }
 
     /// The addresses of result `m` alone.
     pub(super) fn only(&self, m: usize) -> StripResults<1> {
-        StripResults { to: [self.to[m]], sizes: [self.sizes[m]], indices: self.indices, count: self.count }
+        let StripResults { to, sizes, indices, are_adjacent, count } = *self;
+        StripResults { to: [to[m]], sizes: [sizes[m]], indices, are_adjacent, count }
     }
 
     /// Bytes of a result.
@@ -50,16 +55,16 @@ impl<const M: usize> StripResults<M> {
         self.sizes[0]
     }
 
-    /// Whether the results of the rows are adjacent.
-    pub(super) fn are_adjacent(&self) -> bool {
-        self.indices[..self.count].windows(2).all(|pair| pair[1] == pair[0] + 1)
-    }
-
     /// Writes result `m` of each row.
     ///
     /// # Safety
     /// - These results are elements of `U`, and this thread's to write.
     pub(super) unsafe fn write<U: Copy>(&self, m: usize, results: &[U; STRIP]) {
+        if self.are_adjacent {
+            let (from, n) = (results.as_ptr().cast::<u8>(), size_of_val(&results[..self.count]));
+            // SAFETY: by this function's condition: the results of all rows follow one another.
+            return unsafe { from.copy_to_nonoverlapping(self.of_row(0)[m], n) };
+        }
         for (row, result) in results[..self.count].iter().enumerate() {
             // SAFETY: by this function's condition.
             unsafe { self.of_row(row)[m].cast::<U>().write_unaligned(*result) };
