@@ -6,7 +6,8 @@
 //! summation: Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
 //!
 //! **Inner and outer reductions**, as PyTorch calls them. Where the reduced dimension is dense, rows are read in memory ([`inner`]).
-//! Where the kept dimension is dense, rows of accumulators stay in cache while rows of the input are folded into them ([`outer`]).
+//! Where the kept dimension is dense, or evenly spaced and the reduced rows short, rows of accumulators stay in cache while rows of the input
+//! are folded into them ([`outer`]).
 //! Where both lie around a kept dimension, the outer one is folded first ([`two_stages`]). Short rows are folded in lanes ([`short_rows`]). All
 //! others, and elements of another type than the fold's, are gathered in tiles.
 
@@ -133,7 +134,7 @@ pub(crate) fn extremes_fold(
     })
 }
 
-/// Folds by two folds at once where rows are read one by one, else by one after the other.
+/// Folds by two folds at once, or by one after the other where there are two stages.
 fn run_both(
     input: &Tensor,
     outs: [&Tensor; 2],
@@ -148,6 +149,10 @@ fn run_both(
         let source = Source::new(guarded, input, kernel)?;
         if is_inner(reduction, kernel) {
             inner::fold_inner(reduction, source, targets, [kernel.size(); 2], Both(folds));
+            return Ok(());
+        }
+        if is_outer(reduction) {
+            outer::fold_outer(reduction, source, &targets, &folds);
             return Ok(());
         }
         folds
@@ -260,9 +265,14 @@ fn run_any(
     })
 }
 
+/// Whether rows are folded into rows of accumulators.
+fn is_outer(reduction: &Reduction) -> bool {
+    outer::suits_fold(reduction) || outer::suits_spaced(reduction)
+}
+
 /// Whether rows are folded one by one, or gathered.
 fn is_inner(reduction: &Reduction, kernel: ScalarType) -> bool {
-    !outer::suits_fold(reduction) && two_stages::split(reduction, kernel).is_none()
+    !is_outer(reduction) && two_stages::split(reduction, kernel).is_none()
 }
 
 /// Folds the elements of `source` into `to` by the loop that suits the geometry.
@@ -273,8 +283,8 @@ fn fold_by_geometry(
     kernel: ScalarType,
     fold: &dyn AnyFold,
 ) -> Result<()> {
-    if outer::suits_fold(reduction) {
-        outer::fold_outer(reduction, source, to, fold);
+    if is_outer(reduction) {
+        outer::fold_outer(reduction, source, &[to], &[fold]);
     } else if let Some(stages) = two_stages::split(reduction, kernel) {
         two_stages::fold(&stages, source, to, kernel, fold)?;
     } else {

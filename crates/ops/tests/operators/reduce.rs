@@ -3,7 +3,7 @@
 use crate::support::*;
 use flambeau_core::{Complex, Device, Geometry, MemoryFormat, Result, Scalar, ScalarType, TensorImpl};
 use flambeau_ops::vectorized::{CpuCapability, cpu_capability};
-use flambeau_ops::{Tensor, ops, parallel};
+use flambeau_ops::{Tensor, native, ops, parallel};
 
 type Reduce = fn(&Tensor, &[i64]) -> Result<Tensor>;
 type Reference = fn(&[f64]) -> f64;
@@ -175,6 +175,10 @@ const SHAPES: &[(&[i64], &[&[usize]])] = &[
     (&[40, 3, 5], &[&[0, 2], &[1]]),
     (&[2, 33, 4], &[&[0], &[0, 2], &[1]]),
     (&[90, 17, 3], &[&[1]]),
+    // Rows of many columns: so few that they are folded in their results, and more.
+    (&[2, 1100], &[&[0]]),
+    (&[7, 130], &[&[0]]),
+    (&[20, 130], &[&[0]]),
 ];
 
 #[test]
@@ -506,6 +510,53 @@ fn products_and_pairs() {
     let bits = sample(&[100], ScalarType::I32, 9);
     let product: i64 = values(&bits).iter().map(|x| *x as i64).fold(1, i64::wrapping_mul);
     assert_eq!(ints(&ops::prod(&bits, None).unwrap()), [product]);
+}
+
+/// Both extremes at once are those of each fold, whichever loop takes them.
+#[test]
+fn both_extremes_are_those_of_each() {
+    for dtype in ScalarType::COMPUTING.into_iter().filter(|dtype| !dtype.is_complex()) {
+        for sizes in [&[2i64, 1100][..], &[20, 90], &[1100, 20], &[3, 9000], &[150, 40], &[90, 17, 3]] {
+            for (layout, tensor) in layouts(sizes, dtype, 6) {
+                for dim in 0..sizes.len() as i64 {
+                    let (min, max) = ops::aminmax(&tensor, Some(dim), false).unwrap();
+                    let what = format!("{layout} {dtype} {sizes:?} {dim}");
+                    assert_eq!(values(&min), values(&ops::amin(&tensor, &[dim], false).unwrap()), "{what}");
+                    assert_eq!(values(&max), values(&ops::amax(&tensor, &[dim], false).unwrap()), "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// Columns that are not dense have the sums of dense ones, to the bit.
+#[test]
+fn spaced_columns_have_the_sums_of_dense_ones() {
+    for rows in [2i64, 3, 8, 9, 32] {
+        for dtype in [ScalarType::F32, ScalarType::F64, ScalarType::BF16] {
+            let wide = sample(&[rows, 3000], dtype, 15);
+            let spaced = native::shape::view::slice(&wide, 1, Some(1), None, 2).unwrap();
+            let dense = ops::clone(&spaced, Some(MemoryFormat::Contiguous)).unwrap();
+            for op in [ops::sum_dim_intlist, ops::mean_dim] {
+                let [spaced, dense] =
+                    [&spaced, &dense].map(|t| values(&op(t, Some(&[0]), false, None).unwrap()));
+                assert_eq!(spaced, dense, "{rows} {dtype}");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_of_no_dimension_is_whether_each_element_differs_from_zero() {
+    for dtype in ScalarType::COMPUTING.into_iter().filter(|dtype| !dtype.is_complex()) {
+        for (layout, tensor) in layouts(&[70, 3, 4], dtype, 8) {
+            let want: Vec<f64> = values(&tensor).iter().map(|x| f64::from(*x != 0.0)).collect();
+            for op in [ops::any_dims, ops::all_dims] {
+                let got = op(&tensor, Some(&[]), false).unwrap();
+                assert_eq!(values(&got), want, "{layout} {dtype}");
+            }
+        }
+    }
 }
 
 /// Unsigned integers are folded as i64, whichever loop takes them.

@@ -162,9 +162,10 @@ pub(super) fn arg_outer(
     fold: &dyn AnyFold,
     extreme: &dyn AnyExtreme,
 ) {
-    let plan = Plan::new(reduction, source, fold);
+    let folds = [fold];
+    let plan = Plan::new(reduction, source, &folds);
     let (tasks, words, width) = (plan.strips() * plan.chunks(), plan.words(), plan.width());
-    let mut values = scratch::filled(plan.identity(), tasks * words);
+    let mut values = scratch::filled(plan.identity(fold), tasks * words);
     let mut indices = scratch::filled(0i64, tasks * width);
     let slots = Slots {
         values: Shared(values.as_mut_ptr().cast()),
@@ -174,11 +175,11 @@ pub(super) fn arg_outer(
     };
     parallel_for(0..tasks, plan.grain(), |range| {
         let mut rows = Rows::new(plan);
-        let mut level = scratch::filled(plan.identity(), words);
+        let mut level = scratch::filled(plan.identity(fold), words);
         for index in range {
             let task = plan.task(index);
             let best = slots.best(index, plan.strip(task.strip).2);
-            find_task(&mut rows, &task, &mut level, best, extreme);
+            find_task(&mut rows, &task, &mut level, best, fold, extreme);
         }
     });
     parallel_for(0..plan.strips(), (GRAIN / (plan.chunks() * width)).max(1), |range| {
@@ -189,35 +190,42 @@ pub(super) fn arg_outer(
                 // SAFETY: the slots of this strip, which no other task uses now.
                 unsafe { extreme.merge(best, slots.best(strip * plan.chunks() + chunk, n)) };
             }
-            write(&plan, outputs, offset, best);
+            write(&plan, fold, outputs, offset, best);
         }
     });
 }
 
 /// The best elements of a task's rows and columns.
-fn find_task(rows: &mut Rows<'_>, task: &Task, level: &mut [Words], best: Best, extreme: &dyn AnyExtreme) {
+fn find_task(
+    rows: &mut Rows<'_>,
+    task: &Task,
+    level: &mut [Words],
+    best: Best,
+    fold: &dyn AnyFold,
+    extreme: &dyn AnyExtreme,
+) {
     let plan = *rows.plan();
-    let start = plan.first_row(task);
+    let (start, identity) = (plan.first_row(task), plan.identity(fold));
     rows.each_group(task, &mut |addresses, n, first| {
-        level.fill(plan.identity());
+        level.fill(identity);
         let extremes: *mut u8 = level.as_mut_ptr().cast();
         // SAFETY: the rows have `n` elements, as many as `best`, and a level and the slots of this task take as many.
         unsafe {
-            plan.fold().accumulate_rows(addresses, extremes, n, false);
+            fold.accumulate_rows(addresses, extremes, n, false);
             extreme.improve(&Level { rows: addresses, extremes, first, is_first: first == start }, best);
         }
     });
 }
 
 /// Writes the results of a strip at the byte offset of its first output.
-fn write(plan: &Plan<'_>, outputs: Outputs, offset: isize, best: Best) {
+fn write(plan: &Plan<'_>, fold: &dyn AnyFold, outputs: Outputs, offset: isize, best: Best) {
     let stride = plan.output_stride() / outputs.size as isize;
     let element = offset / outputs.size as isize;
     let size = plan.element_size() as isize;
     // SAFETY: the addresses of the output elements of this strip, and a slot of as many.
     unsafe {
         if let Some(values) = outputs.values {
-            plan.fold().write(best.values, best.n, values.0.wrapping_offset(element * size), stride * size);
+            fold.write(best.values, best.n, values.0.wrapping_offset(element * size), stride * size);
         }
         let to = outputs.indices.0.cast::<i64>();
         for i in 0..best.n {

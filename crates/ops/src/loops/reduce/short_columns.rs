@@ -16,6 +16,9 @@ const MAX_ROWS: usize = 64;
 /// The largest number of elements of a block.
 const MAX_ELEMENTS: usize = 2048;
 
+/// Bytes of blocks that stay in L1 while several folds read them.
+const IN_L1: usize = 16 << 10;
+
 /// Blocks of elements of up to sixteen bytes.
 type Tile = [MaybeUninit<Words>; MAX_ELEMENTS];
 
@@ -40,26 +43,33 @@ impl BlockShape {
         (is_dense && is_small).then_some(shape)
     }
 
-    /// Folds all blocks into `to`.
-    pub(super) fn fold(self, reduction: &Reduction, source: Source, to: *mut u8, fold: &dyn AnyFold) {
+    /// Folds all blocks by each of `folds` into the results at one of `to`.
+    pub(super) fn fold(self, reduction: &Reduction, source: Source, to: &[Shared], folds: &[&dyn AnyFold]) {
         let others: &[Dim] = &reduction.kept[1..];
-        let grain = (GRAIN / (self.rows * self.columns).max(1)).max(1);
+        let elements = self.rows * self.columns;
+        let grain = (GRAIN / elements.max(1)).max(1);
         let direct = reduction.kept.first().is_some_and(|columns| source.is_direct(columns.input));
-        let to = Shared(to);
+        let at_once = match folds {
+            [_] => usize::MAX,
+            _ => (IN_L1 / (elements * source.memory_size()).max(1)).max(1),
+        };
         parallel_for(0..reduction.outputs() / self.columns, grain, |range| {
-            let (to, mut counter, mut left) = (&to, DimCounter::new(others, range.start), range.len());
+            let (mut counter, mut left) = (DimCounter::new(others, range.start), range.len());
             let steps = others.first().map_or([0, 0], |dim| [dim.input as isize, dim.output as isize]);
             while left > 0 {
-                let count = counter.left_in_row().min(left);
-                let (from, to) = (source.at(counter.input), to.0.wrapping_offset(counter.output));
+                let count = counter.left_in_row().min(left).min(at_once);
+                let (from, offset) = (source.at(counter.input), counter.output);
                 // SAFETY: these blocks are in the input, and their results are this task's to write.
                 unsafe {
                     if direct {
-                        fold.accumulate_blocks(from, self, to, count, steps);
+                        self.accumulate(from, to, offset, count, steps, folds);
                     } else {
-                        self.convert_and_accumulate(&source, from, to, count, steps[1], fold);
+                        self.convert_and_accumulate(&source, from, to, offset, count, steps[1], folds);
                     }
-                    self.finish(to, count, steps[1], source.size(), fold);
+                    for (&fold, to) in folds.iter().zip(to) {
+                        let to = to.0.wrapping_offset(offset);
+                        self.finish(to, count, steps[1], source.size(), fold);
+                    }
                 }
                 counter.advance(count);
                 left -= count;
@@ -67,19 +77,42 @@ impl BlockShape {
         });
     }
 
-    /// Folds the rows of each of `count` blocks, which follow one another in memory, into rows of accumulators that begin `step` bytes apart.
+    /// Folds the rows of each of `count` blocks by each fold into rows of accumulators, the first at `offset` of one of `to`. Blocks and rows
+    /// of accumulators begin `steps` bytes apart.
     ///
     /// # Safety
-    /// - The blocks are in the input, and `to` is valid for writing the accumulators.
+    /// - The blocks are readable, and `to` is valid for writing the accumulators.
+    unsafe fn accumulate(
+        self,
+        from: *const u8,
+        to: &[Shared],
+        offset: isize,
+        count: usize,
+        steps: [isize; 2],
+        folds: &[&dyn AnyFold],
+    ) {
+        for (fold, to) in folds.iter().zip(to) {
+            // SAFETY: this function's condition.
+            unsafe { fold.accumulate_blocks(from, self, to.0.wrapping_offset(offset), count, steps) }
+        }
+    }
+
+    /// [`accumulate`](Self::accumulate) of blocks that follow one another in memory, converted in a tile. Rows of accumulators begin `step`
+    /// bytes apart.
+    ///
+    /// # Safety
+    /// - As for [`accumulate`](Self::accumulate).
     #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "blocks in two memories")]
     unsafe fn convert_and_accumulate(
         self,
         source: &Source,
         from: *const u8,
-        to: *mut u8,
+        to: &[Shared],
+        offset: isize,
         count: usize,
         step: isize,
-        fold: &dyn AnyFold,
+        folds: &[&dyn AnyFold],
     ) {
         let mut tile: Tile = [MaybeUninit::uninit(); MAX_ELEMENTS];
         let tile: *mut u8 = tile.as_mut_ptr().cast();
@@ -90,11 +123,10 @@ impl BlockShape {
         for first in (0..count).step_by(at_once) {
             let blocks = at_once.min(count - first);
             let from = from.wrapping_add(first * elements * source.memory_size());
-            let to = to.wrapping_offset(first as isize * step);
             // SAFETY: this function's condition; the tile takes these blocks.
             unsafe {
                 source.convert(from, tile, blocks * elements);
-                fold.accumulate_blocks(tile, in_tile, to, blocks, steps);
+                in_tile.accumulate(tile, to, offset + first as isize * step, blocks, steps, folds);
             }
         }
     }

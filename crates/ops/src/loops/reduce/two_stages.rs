@@ -52,7 +52,7 @@ pub(super) fn fold(
     let words = (first.outputs() * kernel.size()).div_ceil(size_of::<Words>());
     let mut accumulators = scratch::filled([0u64; 2], words);
     let memory: *mut u8 = accumulators.as_mut_ptr().cast();
-    outer::fold_outer(first, source, memory, &Unfinished { fold, size: kernel.size() });
+    outer::fold_outer(first, source, &[memory], &[&Unfinished { fold, size: kernel.size() }]);
     let source = Source::of_accumulators(memory, kernel)?;
     inner::fold_inner(second, source, [to], [kernel.size()], Combining { fold, size: kernel.size() });
     Ok(())
