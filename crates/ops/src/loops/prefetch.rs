@@ -41,4 +41,13 @@ impl Prefetch {
             true => Prefetch::into_l1(PREFETCH_DISTANCE),
         }
     }
+
+    /// For two folds of each block of `bytes`, one after the other: memory would be idle while the second one reads what the first has
+    /// brought to L1, so that prefetches the next block.
+    pub(crate) fn for_two_folds(input: &Tensor, bytes: usize) -> [Self; 2] {
+        match streaming::exceeds_llc(input.numel() as usize * input.dtype().size()) {
+            false => [Prefetch::NONE; 2],
+            true => [Prefetch::for_first_pass(), Prefetch::into_l1(bytes)],
+        }
+    }
 }

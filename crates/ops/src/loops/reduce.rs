@@ -126,10 +126,11 @@ pub(crate) fn extremes_fold(
     mask: DimMask,
     kernel: ScalarType,
 ) -> Result<()> {
-    let (min, max, prefetch) = (Minimum::of(kernel), Maximum::of(kernel), Prefetch::for_fold(input));
+    let (min, max) = (Minimum::of(kernel), Maximum::of(kernel));
+    let [first, second] = Prefetch::for_two_folds(input, extremes::BLOCK_BYTES);
     dispatch_all_types!(through_computing, kernel, "reduction", T => {
-        let min = Folding::<T, _>::new(OrderedNumbers(min), Epilogue::Identity, min.identity(), prefetch);
-        let max = Folding::<T, _>::new(OrderedNumbers(max), Epilogue::Identity, max.identity(), prefetch);
+        let min = Folding::<T, _>::new(OrderedNumbers(min), Epilogue::Identity, min.identity(), first);
+        let max = Folding::<T, _>::new(OrderedNumbers(max), Epilogue::Identity, max.identity(), second);
         run_both(input, [min_out, max_out], mask, T::SCALAR_TYPE, [&min, &max])
     })
 }

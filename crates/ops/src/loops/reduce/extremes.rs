@@ -3,9 +3,12 @@
 
 use super::accumulator::Accumulator;
 use super::any_fold::{AnyFold, fold_strip};
-use super::fold::{BLOCK, DenseRows, RowFold};
+use super::fold::{DenseRows, RowFold};
 use super::strips::{Strip, StripResults};
 use flambeau_core::ScalarType;
+
+/// Bytes of a block that stays in L1 from one fold to the other.
+pub(super) const BLOCK_BYTES: usize = 16 << 10;
 
 /// Two folds of the same elements.
 #[derive(Clone, Copy)]
@@ -39,8 +42,9 @@ impl RowFold<2> for Both<'_> {
         _: usize,
         size: usize,
     ) -> Self::State {
-        self.cascade((0..n).step_by(BLOCK).map(|start| {
-            let count = BLOCK.min(n - start);
+        let at_once = BLOCK_BYTES / size;
+        self.cascade((0..n).step_by(at_once).map(|start| {
+            let count = at_once.min(n - start);
             // SAFETY: the elements from `start` on, as many as are left, or a block.
             self.0.map(|fold| unsafe { fold.block(memory, from.add(start * size), count) })
         }))
@@ -49,11 +53,12 @@ impl RowFold<2> for Both<'_> {
     unsafe fn rows(self, rows: DenseRows<2>) {
         let size = self.0[0].dtype().size() as isize;
         let DenseRows { memory, from, n, row_stride, to, strides, count, .. } = rows;
-        if n > BLOCK || strides != [size; 2] {
+        let row_bytes = n * rows.size;
+        if row_bytes > BLOCK_BYTES || strides != [size; 2] {
             // SAFETY: this function's conditions.
             return unsafe { rows.each(self) };
         }
-        let at_once = (BLOCK / n.max(1)).max(1);
+        let at_once = (BLOCK_BYTES / row_bytes.max(1)).max(1);
         for first in (0..count).step_by(at_once) {
             let count = at_once.min(count - first);
             let from = from.wrapping_offset(first as isize * row_stride);
