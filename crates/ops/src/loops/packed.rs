@@ -190,7 +190,7 @@ pub(super) fn has_rows_below(shape: &[i64], most: i64) -> bool {
 pub(super) fn period(shape: &[i64], operand: &Operand<'_>) -> usize {
     let last = operand.strides().iter().rposition(|stride| *stride != 0);
     let sizes = &shape[..last.map_or(0, |last| last + 1)];
-    sizes.iter().fold(1, |period, &size| period.saturating_mul(size as usize))
+    sizes.iter().fold(1, |period, &size| period.saturating_mul(size.max(1) as usize))
 }
 
 /// Whether the elements of an operand, of `size` bytes, are adjacent in the order of iteration.
