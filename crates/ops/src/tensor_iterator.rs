@@ -17,6 +17,7 @@ pub use config::Config;
 pub(crate) use for_each::{Along, grain_of};
 pub use for_each::{GRAIN, Pointers};
 pub use operand::{Operand, Operands};
+pub(crate) use reduction::coalesce;
 pub use reduction::{Dim, DimMask, Dims, Reduction, offsets};
 pub use types::{result_type, result_type_of};
 

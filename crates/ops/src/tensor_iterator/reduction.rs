@@ -175,7 +175,7 @@ fn follows(last: &Dim, dim: &Dim) -> bool {
 }
 
 /// Coalesces neighbouring dimensions that continue each other.
-fn coalesce(dims: &mut Dims) {
+pub(crate) fn coalesce(dims: &mut Dims) {
     let mut joined = Dims::new();
     for dim in dims.drain(..) {
         match joined.last_mut() {

@@ -119,6 +119,48 @@ fn scans_of_integers_wrap_in_i64() {
     assert!(ops::cumsum(&t, 2, None).is_err());
 }
 
+/// Rows have the same bits side by side, strided and in place as each of them has alone.
+#[test]
+fn scans_of_rows_have_the_bits_of_each_row_alone() {
+    let shapes: [&[i64]; 9] = [
+        &[7, 17, 3],
+        &[300, 3, 4],
+        &[150, 4],
+        &[2, 40, 70],
+        &[3, 2, 90],
+        &[33, 2],
+        &[90, 5, 7],
+        &[5, 9, 1],
+        &[70, 33],
+    ];
+    let scans: [(&str, fn(&Tensor, i64) -> Result<Tensor>, fn(&Tensor, i64) -> Result<()>); 2] = [
+        ("cumsum", |t, d| ops::cumsum(t, d, None), |t, d| ops::cumsum_(t, d, None)),
+        ("cumprod", |t, d| ops::cumprod(t, d, None), |t, d| ops::cumprod_(t, d, None)),
+    ];
+    for dtype in FLOATS.into_iter().chain([ScalarType::I64]) {
+        for (sizes, (name, scan, scan_in_place)) in shapes.iter().flat_map(|s| scans.map(|scan| (*s, scan))) {
+            for dim in 0..sizes.len() {
+                for (layout, t) in layouts(sizes, dtype, 5) {
+                    let alone = |row: &Vec<f64>| {
+                        let row = Tensor::from_vec(row.clone(), &[row.len() as i64]).unwrap();
+                        values(&scan(&cast(&row, dtype), 0).unwrap())
+                    };
+                    let want: Vec<_> = rows_of(&values(&t), sizes, &[dim]).iter().map(alone).collect();
+                    let check = |got: &Tensor, how: &str| {
+                        let got = rows_of(&values(got), sizes, &[dim]);
+                        assert!(got == want, "{name} of {dtype} {sizes:?} {layout} along {dim}, {how}");
+                    };
+                    check(&scan(&t, dim as i64).unwrap(), "as a result");
+                    if layout != "expanded" {
+                        scan_in_place(&t, dim as i64).unwrap();
+                        check(&t, "in place");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Sums of f32 are computed eight at a time: an infinity or NaN changes those after it, and none before.
 #[test]
 fn cumulative_sums_have_nan_and_infinities_from_their_index_on() {

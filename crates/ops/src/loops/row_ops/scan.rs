@@ -2,19 +2,22 @@
 //!
 //! Each sum depends on the one before, so that a loop element by element takes the latency of an addition for each. So the prefix sums
 //! of eight f32 are computed in parallel first, and added to the sum of the elements before them: in f64, where no order of f32 terms
-//! overflows. Products, and sums of f64, might overflow in another order, and are computed element by element. Where rows are not dense
-//! but their neighbours are, [`columns`] computes several rows at once, in the same order.
+//! overflows. Products, and sums of f64, might overflow in another order, and are computed element by element. Several rows are scanned at
+//! once where they are, one in each lane and in the same order ([`lanes`]), except for long dense rows of sums in groups.
 #![expect(unsafe_code, reason = "reads the dense rows that `map_rows` gives")]
 
-mod columns;
+mod elements;
+mod lanes;
 mod log_sum_exp;
+mod plan;
 
 pub(crate) use log_sum_exp::log_cumsum_exp_rows;
 
 use super::map_rows::map_rows;
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{CodegenAnchor, Convert, Isa, Kernel, dispatch, load_one};
+use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch, load_one};
 use crate::{Tensor, dispatch_all_types};
+use elements::ScanElement;
 use flambeau_core::{Result, ScalarType};
 use std::ops::Range;
 
@@ -27,45 +30,6 @@ pub(crate) enum Scan {
     Product,
 }
 
-/// An element type that scans are computed for.
-trait ScanElement: Convert {
-    type Running: Copy;
-    fn start(scan: Scan) -> Self::Running;
-    fn to_running(self) -> Self::Running;
-    fn next(running: Self::Running, x: Self::Running, scan: Scan) -> Self::Running;
-    fn value(running: Self::Running) -> Self;
-}
-
-macro_rules! scan_elements {
-    ($($t:ident $running:ident |$a:ident, $b:ident| $sum:expr, $product:expr;)*) => {$(
-        impl ScanElement for $t {
-            type Running = $running;
-            #[inline(always)]
-            fn start(scan: Scan) -> $running {
-                if scan == Scan::Sum { 0 as $running } else { 1 as $running }
-            }
-            #[inline(always)]
-            fn to_running(self) -> $running {
-                self as $running
-            }
-            #[inline(always)]
-            fn next($a: $running, $b: $running, scan: Scan) -> $running {
-                if scan == Scan::Sum { $sum } else { $product }
-            }
-            #[inline(always)]
-            fn value(running: $running) -> Self {
-                running as $t
-            }
-        }
-    )*};
-}
-
-scan_elements! {
-    i64 i64 |a, b| a.wrapping_add(b), a.wrapping_mul(b);
-    f32 f64 |a, b| a + b, a * b;
-    f64 f64 |a, b| a + b, a * b;
-}
-
 /// Scans every row of the dimensions `mask`, in i64, f32 or f64 by the type of `out`.
 ///
 /// # Errors
@@ -76,7 +40,7 @@ pub(crate) fn scan_rows(input: &Tensor, out: &Tensor, mask: DimMask, scan: Scan)
     } else {
         ScalarType::I64
     };
-    if columns::scan_columns(input, out, mask, kernel, scan)? {
+    if plan::scan_in_lanes(input, out, mask, kernel, scan)? {
         return Ok(());
     }
     if (kernel, scan) == (ScalarType::F32, Scan::Sum) {
@@ -87,8 +51,14 @@ pub(crate) fn scan_rows(input: &Tensor, out: &Tensor, mask: DimMask, scan: Scan)
     }
     dispatch_all_types!(accumulators, kernel, "cumsum", T => {
         map_rows([input], out, mask, kernel, |_, [from], to, n| {
+            let (from, to) = (from.cast(), to.cast());
             // SAFETY: a row of `n` elements.
-            unsafe { sequential::<T>(from.cast(), to.cast(), 0..n, T::start(scan), scan) }
+            unsafe {
+                match scan {
+                    Scan::Sum => sequential::<T, true>(from, to, 0..n, T::start::<true>()),
+                    Scan::Product => sequential::<T, false>(from, to, 0..n, T::start::<false>()),
+                }
+            }
         })
     })
 }
@@ -96,17 +66,16 @@ pub(crate) fn scan_rows(input: &Tensor, out: &Tensor, mask: DimMask, scan: Scan)
 /// # Safety
 /// - `from` is valid for reading and `to` for writing the elements of the range.
 #[inline(always)]
-unsafe fn sequential<T: ScanElement>(
+unsafe fn sequential<T: ScanElement, const SUM: bool>(
     from: *const T,
     to: *mut T,
     range: Range<usize>,
     mut running: T::Running,
-    scan: Scan,
 ) {
     for i in range {
         // SAFETY: this function's condition.
         unsafe {
-            running = T::next(running, T::to_running(load_one(from.add(i))), scan);
+            running = T::next::<SUM>(running, T::to_running(load_one(from.add(i))));
             to.add(i).write_unaligned(T::value(running));
         }
     }
@@ -144,7 +113,7 @@ impl<I: Isa> Kernel<I, ()> for SumRow {
             done += GROUP;
         }
         // SAFETY: the rest of the row.
-        unsafe { sequential(from, to, done..n, running, Scan::Sum) }
+        unsafe { sequential::<f32, true>(from, to, done..n, running) }
     }
 }
 
