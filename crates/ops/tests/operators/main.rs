@@ -25,6 +25,7 @@ mod recurrent;
 mod reduce;
 mod registration;
 mod row_ops;
+mod small_images;
 mod sort;
 mod sparse;
 mod stored_types;

@@ -1,8 +1,8 @@
 //! Convolutions over one, two and three dimensions, and their gradients.
 //!
-//! `algorithm` chooses an algorithm by sizes and dtype: depthwise, direct, Winograd, or im2col and a matrix product, which
-//! suits every convolution. A transposed convolution is the gradient of another convolution with respect to its input, and is
-//! computed as that.
+//! `algorithm` chooses an algorithm by sizes and dtype: an image in each lane, depthwise, direct, Winograd, or im2col and a matrix
+//! product, which suits every convolution. A transposed convolution is the gradient of another convolution with respect to its
+//! input, and is computed as that.
 
 mod algorithm;
 mod by_group;
@@ -12,6 +12,7 @@ mod depthwise;
 mod direct;
 mod gradient;
 mod im2col_gemm;
+mod image_lanes;
 mod narrow;
 mod padded_tile;
 mod params;
@@ -26,11 +27,12 @@ use crate::native::linalg::matmul::ensure_same_device;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use algorithm::{
-    bias_gradient, converted, forward, has_constant_pixel_stride, input_gradient, weight_gradient,
+    bias_gradient, converted, forward, has_constant_pixel_stride, input_gradient, transposed_in_lanes,
+    weight_gradient,
 };
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ensure};
 use narrow::{Exchanged, exchanged, exchanged_view, is_narrow};
-use params::{Conv, ConvArgs};
+use params::ConvArgs;
 
 /// Shape, type and format of [`convolution`].
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
@@ -90,21 +92,26 @@ fn convolve_into(
     bias: Option<&Tensor>,
     out: &Tensor,
 ) -> Result<()> {
+    let p = args.params(weight)?;
+    let conv = p.conv(input, weight, out);
+    if image_lanes::suits(&conv, out.dtype()) {
+        return match args.transposed {
+            false => forward(&conv, input, weight, bias, out),
+            true => transposed_in_lanes(&conv, input, weight, bias, out),
+        };
+    }
     if is_narrow(out.sizes()) {
         let (input, weight) = (exchanged(input)?, exchanged(weight)?);
         return convolve_into(&Exchanged::new(args).args(), &input, &weight, bias, &exchanged_view(out)?);
     }
-    let p = args.params(weight)?;
     if !has_constant_pixel_stride(out) {
         let fresh = TensorSpec::like(out, out.sizes()).allocate("convolution")?;
         convolve_into(args, input, weight, bias, &fresh)?;
         return crate::native::factory::copy::copy_(out, &fresh, false);
     }
     if !args.transposed {
-        let conv = Conv::new(&p, input.sizes(), weight.sizes(), out.sizes());
         return forward(&conv, input, weight, bias, out);
     }
-    let conv = Conv::new(&p, out.sizes(), weight.sizes(), input.sizes());
     let result = input_gradient(&conv, input, weight, out.sizes())?;
     match bias {
         Some(bias) => {
@@ -159,15 +166,11 @@ pub fn convolution_backward(
     if input.device().is_meta() {
         return meta_gradients([input, weight], sizes[1], output_mask);
     }
-    if is_narrow(grad_output.sizes()) {
-        return exchanged_gradients(&args, [grad_output, input, weight], bias_sizes, output_mask);
-    }
     let (gy, x, w) = (grad_output, input, weight);
-    let conv = if transposed {
-        Conv::new(&p, gy.sizes(), w.sizes(), x.sizes())
-    } else {
-        Conv::new(&p, x.sizes(), w.sizes(), gy.sizes())
-    };
+    let conv = p.conv(x, w, gy);
+    if is_narrow(gy.sizes()) && !image_lanes::suits(&conv, gy.dtype()) {
+        return exchanged_gradients(&args, [gy, x, w], bias_sizes, output_mask);
+    }
     let if_needed = |is_needed: bool, compute: &dyn Fn() -> Result<Tensor>| {
         if is_needed { converted(&compute()?, input.dtype()) } else { no_gradient(input) }
     };

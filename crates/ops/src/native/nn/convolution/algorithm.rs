@@ -5,15 +5,15 @@ use super::by_group::{ForwardOfGroup, direct_group, forward_by_group, weight_by_
 use super::params::Conv;
 use super::unfold::{Accumulate, Images};
 use super::weights::Weights;
-use super::{depthwise, direct, gradient, im2col_gemm, padded_tile, params, winograd};
+use super::{depthwise, direct, gradient, im2col_gemm, image_lanes, padded_tile, params, winograd};
 use crate::gemm::{GemmElement, Scratch, SendPtr};
 use crate::native::factory::copy;
 use crate::native::shape::flip_roll;
 use crate::native::shape::view;
 use crate::structured::{TensorSpec, with_guards, with_scratch};
 use crate::vectorized::EveryIsa;
-use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Element, Guarded, MemoryFormat, Result, Scalar, ScalarType};
+use crate::{Tensor, dispatch_all_types, ops};
+use flambeau_core::{DimVec, Element, Guarded, MemoryFormat, Result, Scalar, ScalarType};
 use smallvec::SmallVec;
 use std::ops::{Add, Mul};
 
@@ -47,6 +47,7 @@ fn images<T>(guarded: Guarded<'_>, tensor: &Tensor) -> Images<T> {
     Images { ptr: guarded.ptr(view).cast(), strides }
 }
 
+/// What computes images that are not for [`image_lanes`].
 enum ConvAlgorithm {
     /// Each channel convolved by itself.
     Depthwise,
@@ -71,6 +72,11 @@ fn forward_algorithm(conv: &Conv, dtype: ScalarType) -> ConvAlgorithm {
 
 pub(super) fn forward(conv: &Conv, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, y: &Tensor) -> Result<()> {
     let w = contiguous(w)?;
+    if image_lanes::suits(conv, y.dtype()) {
+        return dispatch_all_types!(floats, y.dtype(), "convolution", T => {
+            forward_with::<T>(conv, x, &w, bias, y, image_lanes::forward)
+        });
+    }
     match forward_algorithm(conv, y.dtype()) {
         ConvAlgorithm::Depthwise => dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => {
             forward_with::<T>(conv, x, &w, bias, y, depthwise::forward)
@@ -171,8 +177,27 @@ fn forward_with<T>(
     })
 }
 
+/// The input gradient of a convolution that suits [`image_lanes`], and `bias`: a transposed convolution.
+pub(super) fn transposed_in_lanes(
+    conv: &Conv,
+    gy: &Tensor,
+    w: &Tensor,
+    bias: Option<&Tensor>,
+    gx: &Tensor,
+) -> Result<()> {
+    dispatch_all_types!(floats, gx.dtype(), "convolution", T => {
+        forward_with::<T>(conv, gy, &contiguous(w)?, bias, gx, image_lanes::input_gradient)
+    })
+}
+
 /// The gradient of the input of `conv`, which has `sizes`, given that of its output. Half precision is summed in f32.
 pub(super) fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if image_lanes::suits(conv, gy.dtype()) {
+        let spec = TensorSpec::like(gy, sizes).with_format(gy.suggest_memory_format());
+        let gx = spec.allocate("convolution_backward")?;
+        transposed_in_lanes(conv, gy, w, None, &gx)?;
+        return Ok(gx);
+    }
     let (gy, w) = (&with_constant_pixel_stride(&upcast_half(gy)?)?, &contiguous(&upcast_half(w)?)?);
     let spec = TensorSpec::like(gy, sizes).with_format(gy.suggest_memory_format());
     let gx = spec.allocate("convolution_backward")?;
@@ -292,6 +317,13 @@ fn input_gradient_of<T: GemmElement + Element + Accumulate>(
 
 /// The gradient of the weights of `conv`, which have `sizes`. Half precision is summed in f32.
 pub(super) fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if image_lanes::suits(conv, gy.dtype()) {
+        let gw = TensorSpec::like(gy, sizes).allocate("convolution_backward")?;
+        dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => {
+            weight_gradient_with::<T>(conv, gy, x, &gw, image_lanes::weight_gradient)
+        })?;
+        return Ok(gw);
+    }
     let (gy, x) = (&with_constant_pixel_stride(&upcast_half(gy)?)?, &upcast_half(x)?);
     let partial_sizes = [&[gradient::parts(conv) as i64], sizes].concat();
     let partial = TensorSpec::like(gy, &partial_sizes).allocate("convolution_backward")?;
@@ -382,8 +414,17 @@ fn weight_gradient_with<T>(
     })
 }
 
+/// Pixels of images below which a product for each takes longer than to sum all of them.
+const PIXELS_FOR_PRODUCTS: usize = 64;
+
 /// The gradient of the bias: the sum of `gy` over all dimensions except channels.
 pub(super) fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
+    let pixels = params::spatial(&gy.sizes()[2..], 1).into_iter().fold(1, usize::saturating_mul);
+    if pixels < PIXELS_FOR_PRODUCTS {
+        let dims: DimVec = (0..gy.dim() as i64).filter(|d| *d != 1).collect();
+        let dtype = if gy.dtype() == ScalarType::F64 { ScalarType::F64 } else { ScalarType::F32 };
+        return ops::sum_dim_intlist(gy, Some(&dims), false, Some(dtype));
+    }
     let gy = &with_constant_pixel_stride(&upcast_half(gy)?)?;
     let (sizes, channels) = (gy.sizes(), gy.sizes()[1]);
     let conv = Conv {

@@ -205,6 +205,12 @@ impl ConvParams {
         }
     }
 
+    /// The convolution of these operands, or the one whose input gradient they are.
+    pub(super) fn conv(&self, input: &Tensor, weight: &Tensor, output: &Tensor) -> Conv {
+        let (input, output) = if self.transposed { (output, input) } else { (input, output) };
+        Conv::new(self, input.sizes(), weight.sizes(), output.sizes())
+    }
+
     /// Checks that the sizes of input, weight and bias match, as PyTorch's `check_shape_forward` does.
     pub(super) fn check(&self, input: &Tensor, weight: &Tensor, bias: Option<&[i64]>) -> Result<()> {
         let (x, w, groups) = (input.sizes(), weight.sizes(), self.groups);
