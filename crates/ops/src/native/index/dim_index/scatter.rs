@@ -16,6 +16,7 @@ use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail};
+use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,6 +87,7 @@ impl<'g, N: Numeric> Output<'g, N> {
         unsafe {
             match [run.step, source.index_step, source.from_step] {
                 [1, 0, 1] => scatter_slice(first, run, source, combine),
+                [_, 0, _] => scatter_column(first, run, source, combine),
                 [0, 1, 1] if run.stride == 1 => {
                     let prefetch = prefetcher.start_row(self.first, run.at, run.size as usize, run.n);
                     scatter_in_row(first, run, source, prefetch, combine)
@@ -144,6 +146,34 @@ unsafe fn scatter_slice<N: Numeric>(
     // SAFETY: the elements at that index are inside, and dense.
     let to = unsafe { std::slice::from_raw_parts_mut(first.offset((i * run.stride) as isize), run.n) };
     to.iter_mut().zip(source.from).for_each(|(to, from)| *to = combine(*to, *from));
+    true
+}
+
+/// One index for the whole run, and elements that are not dense.
+///
+/// # Safety
+/// - As [`scatter_strided`].
+#[inline(always)]
+unsafe fn scatter_column<N: Numeric>(
+    first: *mut N,
+    run: &OutputRun,
+    source: &SourceRun<'_, N>,
+    combine: impl Fn(N, N) -> N,
+) -> bool {
+    let SourceRun { index, from, from_step, .. } = *source;
+    let (i, step) = (index[0], run.step as isize);
+    if !run.is_valid_index(i) {
+        return false;
+    }
+    let first = first.wrapping_offset((i * run.stride) as isize);
+    for j in 0..run.n {
+        let new = from[j * from_step as usize];
+        // SAFETY: (inside): the elements of the run at that index.
+        unsafe {
+            let to = first.offset(j as isize * step);
+            *to = combine(*to, new);
+        }
+    }
     true
 }
 
@@ -229,6 +259,13 @@ unsafe fn scatter_strided<N: Numeric>(
 /// would write the same cache lines (false sharing).
 const MIN_ADJACENT: usize = 128;
 
+/// The most indices of a row for runs of one index and many rows.
+const MAX_COLUMNS: i64 = 16;
+/// Source elements of a block of rows, whose columns are read one after the other.
+const BLOCK_BYTES: usize = 4096;
+/// Rows of a block that are worth the preparations for a run.
+const MIN_ROWS: usize = 8;
+
 impl DimIndex<'_> {
     /// Combines the elements of `to` at `index` with those of `from`, in row-major order of `sizes`: the last of equal indices wins,
     /// and sums are reproducible. If `to` is `fresh`, nobody sees it after a failure: indices are then checked during the writes
@@ -287,13 +324,15 @@ impl DimIndex<'_> {
         combine: impl Fn(N, N) -> N + Sync,
     ) -> Result<bool> {
         let (from, index, to) = (s.read::<N>(0)?, s.read::<i64>(1)?, Output::new(s.write::<N>(0)?));
-        let strides = [self.strides, self.index_strides, from_strides];
-        let runs = self.shared_runs(index, from_strides)?;
         let outside = AtomicBool::new(false);
         let (dim, grain) = self.parallel_dim();
         let count = dim.map_or(1, |d| self.sizes[d] as usize);
-        parallel_for(0..count, grain, |part| {
-            let (iter, first) = self.part(strides, dim, part);
+        let block = dim.and_then(|d| self.block_of_columns(d, size_of::<N>()));
+        let runs = if block.is_some() { None } else { self.shared_runs(index, from_strides)? };
+        let order = self.order(block.is_some());
+        let strides = [self.strides, self.index_strides, from_strides];
+        let scatter = |part: Range<usize>| {
+            let (iter, first) = self.part(strides, dim, part, &order);
             let ([step, index_step, from_step], mut prefetcher) = (iter.steps(), RowPrefetcher::default());
             iter.for_each_run(0..iter.numel(), |[at, index_at, from_at], n| {
                 if outside.load(Ordering::Relaxed) {
@@ -314,8 +353,32 @@ impl DimIndex<'_> {
                     outside.store(true, Ordering::Relaxed);
                 }
             });
+        };
+        let block = block.unwrap_or(count).max(1);
+        parallel_for(0..count, grain, |part| {
+            part.clone().step_by(block).for_each(|start| scatter(start..part.end.min(start + block)));
         });
         Ok(!outside.into_inner())
+    }
+
+    /// If all rows have the same few indices: how many elements along `dim`, inside of which there are other rows, are a block whose
+    /// columns are worth a run each. The elements at one index have no order, so runs may be of one index and many rows.
+    fn block_of_columns(&self, dim: usize, size: usize) -> Option<usize> {
+        let mut dims = (0..self.sizes.len()).filter(|d| self.sizes[*d] > 1);
+        let last = dims.next_back()?;
+        let is_short =
+            self.index_strides[last] != 0 && self.strides[last] == 0 && self.sizes[last] <= MAX_COLUMNS;
+        let is_shared = dims.all(|d| self.index_strides[d] == 0 && self.strides[d] != 0);
+        let each = self.sizes.iter().enumerate().filter(|(d, _)| *d != dim).map(|(_, n)| *n as usize);
+        let block = BLOCK_BYTES / each.product::<usize>().saturating_mul(size).max(1);
+        (is_short && is_shared && block >= MIN_ROWS && self.sizes[dim] as usize >= MIN_ROWS).then_some(block)
+    }
+
+    /// The dimensions, outermost first, of which the last is outermost if runs are `columns`.
+    fn order(&self, columns: bool) -> SmallVec<[usize; 6]> {
+        let rank = self.sizes.len();
+        let last = (0..rank).rfind(|d| self.sizes[*d] > 1).filter(|_| columns);
+        last.into_iter().chain((0..rank).filter(|d| Some(*d) != last)).collect()
     }
 
     /// The runs of adjacent indices, if all rows have the same indices of a dense dimension, and many of these are adjacent.
@@ -345,19 +408,22 @@ impl DimIndex<'_> {
         (Some(dim), (GRAIN / each.max(1)).max(min_grain))
     }
 
-    /// The iteration over a part of dimension `dim`, and the offsets of its first elements.
+    /// The iteration over a part of dimension `dim`, in an order of dimensions, and the offsets of its first elements.
     fn part(
         &self,
         strides: [&[i64]; 3],
         dim: Option<usize>,
         part: Range<usize>,
+        order: &[usize],
     ) -> (StridedIter<3>, [i64; 3]) {
         let mut sizes = DimVec::from_slice(self.sizes);
         let first = dim.map_or([0; 3], |d| {
             sizes[d] = part.len() as i64;
             strides.map(|strides| strides[d] * part.start as i64)
         });
-        (StridedIter::new(&sizes, strides), first)
+        let ordered = |of: &[i64]| order.iter().map(|d| of[*d]).collect::<DimVec>();
+        let strides = strides.map(ordered);
+        (StridedIter::new(&ordered(&sizes), strides.each_ref().map(DimVec::as_slice)), first)
     }
 }
 
