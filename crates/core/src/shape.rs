@@ -208,10 +208,13 @@ pub fn has_internal_overlap(sizes: &[i64], strides: &[i64]) -> bool {
     false
 }
 
-/// Visits every offset. Interleaved strides are rare; tensors of more than a million elements are assumed to overlap.
+/// Visits every offset, unless there are more elements than offsets. Interleaved strides are rare; tensors of more than a million elements
+/// are assumed to overlap.
 fn overlaps_by_trial(dims: &[(i64, i64)]) -> bool {
     let count: i64 = dims.iter().fold(1i64, |n, d| n.saturating_mul(d.1));
-    if count > 1 << 20 {
+    let last =
+        dims.iter().fold(0i64, |sum, d| sum.saturating_add(d.0.saturating_abs().saturating_mul(d.1 - 1)));
+    if count > 1 << 20 || count - 1 > last {
         return true;
     }
     let mut offsets: Vec<i64> = vec![0];

@@ -51,8 +51,8 @@ impl Backward for AsStrided {
 
 /// Scatters the gradient of a view of geometry `view` into zeros of geometry `base`.
 ///
-/// Allocates memory that covers both. The gradient is summed over dimensions that repeat an element (stride 0), copied to this memory
-/// with the strides of the view, and read with the strides of the base.
+/// Allocates memory that covers both. The gradient is summed over dimensions that repeat an element (stride 0), copied or added to this
+/// memory with the strides of the view, and read with the strides of the base.
 pub(crate) fn scatter_strided(grad: &Tensor, base: &Geometry, view: &Geometry) -> Result<Tensor> {
     if is_batched(grad) {
         return batched::each(grad, |grad| scatter_strided(grad, base, view));
@@ -65,13 +65,62 @@ pub(crate) fn scatter_strided(grad: &Tensor, base: &Geometry, view: &Geometry) -
     };
     let memory = factory::zeros(&[end(base)?.max(end(&view)?)], &grad)?;
     let overlaps = |g: &Geometry| shape::has_internal_overlap(g.sizes(), g.strides());
-    if overlaps(base) || overlaps(&view) {
+    let added = if overlaps(base) { None } else { dims_to_add(&view) };
+    let Some(added) = added else {
         return scatter_overlapping(&grad, &memory, start, base, &view);
-    }
+    };
     let part =
         |g: &Geometry| ops::as_strided(&memory, g.sizes(), g.strides(), Some(g.storage_offset() - start));
-    ops::copy_(&part(&view)?, &grad, false)?;
+    if added.is_empty() {
+        ops::copy_(&part(&view)?, &grad, false)?;
+    } else {
+        add_slices(&grad, &view, &added, &|g, slice| ops::add__tensor(&part(g)?, slice, Scalar::Int(1)))?;
+    }
     part(base)
+}
+
+/// Slices of a gradient that are worth an addition each: so few, or of so many elements.
+const FEW_SLICES: i64 = 8;
+const MIN_SLICE: i64 = 1024;
+
+/// Dimensions, last first, whose slices do not overlap themselves, so that their gradients are added slice by slice; none if the view
+/// does not overlap at all, and `None` if slices are too small.
+fn dims_to_add(view: &Geometry) -> Option<DimVec> {
+    let (mut sizes, mut added) = (DimVec::from_slice(view.sizes()), DimVec::new());
+    let mut slices = 1i64;
+    while shape::has_internal_overlap(&sizes, view.strides()) {
+        let smallest =
+            (0..sizes.len()).filter(|d| sizes[*d] > 1).min_by_key(|d| (sizes[*d], view.strides()[*d]))?;
+        slices = slices.saturating_mul(sizes[smallest]);
+        sizes[smallest] = 1;
+        if slices > FEW_SLICES && view.numel() / slices < MIN_SLICE {
+            return None;
+        }
+        added.push(smallest as i64);
+    }
+    added.sort_unstable_by(|a, b| b.cmp(a));
+    Some(added)
+}
+
+/// Calls `add` with the geometry and the gradient of each slice of the dimensions, which are sorted, last first. The last slice of a
+/// dimension comes first: of two dimensions, gradients of one element are then added in the order of the view.
+fn add_slices(
+    grad: &Tensor,
+    view: &Geometry,
+    dims: &[i64],
+    add: &dyn Fn(&Geometry, &Tensor) -> Result<()>,
+) -> Result<()> {
+    let Some((&dim, dims)) = dims.split_first() else { return add(view, grad) };
+    let d = dim as usize;
+    let without =
+        |of: &[i64]| -> DimVec { of.iter().enumerate().filter(|(e, _)| *e != d).map(|(_, n)| *n).collect() };
+    let (sizes, strides) = (without(view.sizes()), without(view.strides()));
+    for index in (0..view.sizes()[d]).rev() {
+        let offset = view.storage_offset() + index * view.strides()[d];
+        let slice = Geometry::strided(&sizes, &strides, offset)?;
+        add_slices(&ops::select_int(grad, dim, index)?, &slice, dims, add)?;
+    }
+    Ok(())
 }
 
 /// The same where elements overlap, as in PyTorch: gradients of elements of the view with the same offset are summed, and a sum is
