@@ -5,9 +5,11 @@ mod adjacent;
 mod geometry;
 mod row_prefetch;
 mod scatter;
+mod upcast;
 
 pub(in crate::native) use geometry::DimIndex;
-pub(in crate::native) use scatter::{Combine, upcast_if, with_upcast};
+pub(in crate::native) use scatter::Combine;
+pub(in crate::native) use upcast::{upcast_if, with_upcast};
 
 use crate::loops::streaming;
 use crate::native::element_bits::{ElementBits, RawBits};

@@ -122,19 +122,27 @@ fn scatter(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: Source<
         return Ok(());
     }
     let (sizes, index_strides) = at_least_1d(&index);
+    let upcast = how.needs_upcast(self_.dtype());
+    let src = upcast_if(src, upcast)?;
+    let src_strides = if one_value { DimVec::from_elem(0, sizes.len()) } else { at_least_1d(&src).1 };
+    let (self_sizes, self_strides) = at_least_1d(self_);
+    let zero_stride = with_zero_stride(&self_strides, dim);
+    let dim_index = DimIndex {
+        name,
+        sizes: &sizes,
+        strides: &zero_stride,
+        index_strides: &index_strides,
+        dim,
+        size: self_sizes[dim],
+        stride: self_strides[dim],
+    };
+    if upcast && dim_index.scatter_few(self_, &index, (&src, &src_strides), how)? {
+        return Ok(());
+    }
     with_upcast(self_, how, |target, upcast| {
-        let (self_sizes, self_strides) = at_least_1d(target);
-        let src = upcast_if(src, upcast)?;
-        let src_strides = if one_value { DimVec::from_elem(0, sizes.len()) } else { at_least_1d(&src).1 };
-        let dim_index = DimIndex {
-            name,
-            sizes: &sizes,
-            strides: &with_zero_stride(&self_strides, dim),
-            index_strides: &index_strides,
-            dim,
-            size: self_sizes[dim],
-            stride: self_strides[dim],
-        };
+        let strides = at_least_1d(target).1;
+        let dim_index =
+            DimIndex { strides: &with_zero_stride(&strides, dim), stride: strides[dim], ..dim_index };
         dim_index.scatter(target, &index, (&src, &src_strides), how, fresh || upcast)
     })
 }

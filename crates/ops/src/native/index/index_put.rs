@@ -188,25 +188,40 @@ pub fn index_put_(
     );
     ensure_written_once(NAME, self_)?;
     let how = if accumulate { Combine::Add } else { Combine::Assign };
-    with_upcast(self_, how, |target, upcast| {
-        let plan = Plan::new(NAME, target, indices)?;
-        let values = upcast_if(values, upcast)?;
-        let Ok(value_strides) = shape::expand_strides(values.sizes(), values.strides(), &plan.sizes) else {
-            bail!(
-                Shape(NAME, "values"),
-                "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {:?}",
-                values.sizes(),
-                plan.sizes
-            );
-        };
-        match &plan.offsets {
-            Some(offsets) if !plan.sizes.contains(&0) => {
-                // The indices were checked when the offsets were computed.
-                plan.dim_index(NAME).scatter(target, offsets, (&values, &value_strides), how, true)
-            }
-            _ => Ok(()),
-        }
-    })
+    let upcast = how.needs_upcast(self_.dtype());
+    let values = upcast_if(values, upcast)?;
+    if upcast && put_values(self_, indices, &values, how, true)? {
+        return Ok(());
+    }
+    with_upcast(self_, how, |target, _| put_values(target, indices, &values, how, false).map(|_| ()))
+}
+
+/// Combines `values` with the elements of `target` at `indices`; with `few` only if [`DimIndex::scatter_few`] does, else returns `false`.
+fn put_values(
+    target: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    how: Combine,
+    few: bool,
+) -> Result<bool> {
+    const NAME: &str = "index_put_";
+    let plan = Plan::new(NAME, target, indices)?;
+    let Ok(value_strides) = shape::expand_strides(values.sizes(), values.strides(), &plan.sizes) else {
+        bail!(
+            Shape(NAME, "values"),
+            "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {:?}",
+            values.sizes(),
+            plan.sizes
+        );
+    };
+    let Some(offsets) = plan.offsets.as_ref().filter(|_| !plan.sizes.contains(&0)) else { return Ok(!few) };
+    let (dim_index, source) = (plan.dim_index(NAME), (values, &value_strides[..]));
+    if few {
+        return dim_index.scatter_few(target, offsets, source, how);
+    }
+    // The indices were checked when the offsets were computed.
+    dim_index.scatter(target, offsets, source, how, true)?;
+    Ok(true)
 }
 
 /// As [`index_put_`], into a copy.
@@ -357,12 +372,20 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
         "tried to put elements into an empty tensor"
     );
     let how = if accumulate { Combine::Add } else { Combine::Assign };
-    with_upcast(self_, how, |target, upcast| {
-        let Some(offsets) = flat_offsets(NAME, target, index)?.filter(|o| o.numel() > 0) else {
+    let upcast = how.needs_upcast(self_.dtype());
+    let dense = copy::clone(&upcast_if(source, upcast)?, Some(MemoryFormat::Contiguous))?;
+    let offsets = |target: &Tensor| -> Result<Option<Tensor>> {
+        Ok(flat_offsets(NAME, target, index)?.filter(|o| o.numel() > 0))
+    };
+    let zeros = DimVec::from_elem(0, index.dim());
+    if upcast && let Some(offsets) = offsets(self_)? {
+        let flat = flat_index(NAME, self_, index, &zeros)?;
+        if flat.dim_index().scatter_few(self_, &offsets, (&dense, &flat.dense), how)? {
             return Ok(());
-        };
-        let dense = copy::clone(&upcast_if(source, upcast)?, Some(MemoryFormat::Contiguous))?;
-        let zeros = DimVec::from_elem(0, index.dim());
+        }
+    }
+    with_upcast(self_, how, |target, _| {
+        let Some(offsets) = offsets(target)? else { return Ok(()) };
         let flat = flat_index(NAME, target, index, &zeros)?;
         flat.dim_index().scatter(target, &offsets, (&dense, &flat.dense), how, true)
     })

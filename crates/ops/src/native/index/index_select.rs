@@ -108,19 +108,26 @@ fn scatter_slices(
     if self_.device().is_meta() || shape::numel(&sizes)? == 0 && index.numel() == 0 {
         return Ok(());
     }
+    let upcast = how.needs_upcast(self_.dtype());
+    let source = upcast_if(source, upcast)?;
+    let source_strides = if upcast { at_least_1d(&source).1 } else { source_strides };
+    let (zero_stride, index_strides) =
+        (with_zero_stride(&self_strides, d), strides_along(&index, d, sizes.len()));
+    let dim_index = DimIndex {
+        name,
+        sizes: &sizes,
+        strides: &zero_stride,
+        index_strides: &index_strides,
+        dim: d,
+        size: self_size,
+        stride: self_strides[d],
+    };
+    if upcast && dim_index.scatter_few(self_, &index, (&source, &source_strides), how)? {
+        return Ok(());
+    }
     with_upcast(self_, how, |target, upcast| {
-        let source = upcast_if(source, upcast)?;
         let strides = if upcast { at_least_1d(target).1 } else { self_strides.clone() };
-        let dim_index = DimIndex {
-            name,
-            sizes: &sizes,
-            strides: &with_zero_stride(&strides, d),
-            index_strides: &strides_along(&index, d, sizes.len()),
-            dim: d,
-            size: self_size,
-            stride: strides[d],
-        };
-        let source_strides = if upcast { at_least_1d(&source).1 } else { source_strides.clone() };
+        let dim_index = DimIndex { strides: &with_zero_stride(&strides, d), stride: strides[d], ..dim_index };
         dim_index.scatter(target, &index, (&source, &source_strides), how, fresh || upcast)
     })
 }

@@ -9,7 +9,6 @@ use super::geometry::DimIndex;
 use super::row_prefetch::{BATCH, RowPrefetch, RowPrefetcher};
 use crate::loops::streaming::prefetch_bytes;
 use crate::native::element_bits::{ElementBits, Numeric, RawBits, Sortable};
-use crate::native::factory::copy;
 use crate::native::guarded_slices::{Slices, non_aliasing, with_slices};
 use crate::native::strided_iter::StridedIter;
 use crate::parallel::parallel_for;
@@ -439,7 +438,7 @@ pub(in crate::native) enum Combine {
 
 impl Combine {
     /// Whether to accumulate in f32: sums and products of half precision.
-    fn needs_upcast(self, dtype: ScalarType) -> bool {
+    pub(in crate::native) fn needs_upcast(self, dtype: ScalarType) -> bool {
         matches!(self, Combine::Add | Combine::Multiply) && dtype.is_reduced_floating_point()
     }
 }
@@ -454,27 +453,4 @@ fn minimum<N: Sortable>(a: N, b: N) -> N {
     let nan = N::of(Scalar::Float(f64::NAN)).sort_key();
     let is_nan = |x: N| N::HAS_NAN && x.sort_key() == nan;
     if !is_nan(a) && (is_nan(b) || b.sort_key() < a.sort_key()) { b } else { a }
-}
-
-/// Calls `f` with `self_`, or, to accumulate half precision in f32, with a copy in f32 that is rounded back into `self_`. The second
-/// argument says whether it is the copy.
-pub(in crate::native) fn with_upcast(
-    self_: &Tensor,
-    how: Combine,
-    f: impl FnOnce(&Tensor, bool) -> Result<()>,
-) -> Result<()> {
-    if !how.needs_upcast(self_.dtype()) {
-        return f(self_, false);
-    }
-    let upcast = copy::to_copy(self_, Some(ScalarType::F32), None, None, None, false, None)?;
-    f(&upcast, true)?;
-    copy::copy_(self_, &upcast, false)
-}
-
-/// A copy of `tensor` in f32 if `upcast`.
-pub(in crate::native) fn upcast_if(tensor: &Tensor, upcast: bool) -> Result<Tensor> {
-    if !upcast {
-        return Ok(tensor.clone());
-    }
-    copy::to_copy(tensor, Some(ScalarType::F32), None, None, None, false, None)
 }
