@@ -2,7 +2,8 @@
 
 use super::reductions::shifted;
 use crate::factory::zeros;
-use flambeau_core::{DimVec, Error, ErrorKind, Result, Scalar, ScalarType};
+use flambeau_core::{DimVec, Error, ErrorKind, Result, Scalar, ScalarType, shape};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 
 const ZERO: Scalar = Scalar::Int(0);
@@ -73,7 +74,10 @@ pub fn scatter_reduce_backward(
         "prod" | "multiply" => {
             // Without `include_self` the elements of `self` that are written count as 1.
             let counted = if include_self { self_ } else { &ops::scatter_value(self_, dim, index, ONE)? };
-            let (own, theirs) = products_backward(grad, counted, dim, index, part)?;
+            let (own, theirs) = match vector_of(index, dim, self_.sizes())? {
+                Some(vector) => slice_products_backward(grad, counted, dim, &vector, part)?,
+                None => products_backward(grad, counted, dim, index, part)?,
+            };
             (visible(own)?, theirs)
         }
         other => {
@@ -82,6 +86,64 @@ pub fn scatter_reduce_backward(
         }
     };
     Ok((grad_self, whole(&grad_part, src.sizes())?))
+}
+
+/// The indices as a vector, if they are expanded to all elements of the slices, as `index_reduce` does.
+fn vector_of(index: &Tensor, dim: i64, sizes: &[i64]) -> Result<Option<Tensor>> {
+    if index.dim() == 0 || is_batched(index) {
+        return Ok(None);
+    }
+    let d = shape::wrap_dim(dim, index.dim())?;
+    let others = || (0..index.dim()).filter(move |other| *other != d);
+    let is_expanded =
+        |d: usize| index.sizes()[d] == sizes[d] && (index.sizes()[d] == 1 || index.strides()[d] == 0);
+    if !others().all(is_expanded) {
+        return Ok(None);
+    }
+    let first = |t: Tensor, d: usize| ops::slice_tensor(&t, d as i64, Some(0), Some(1), 1);
+    Ok(Some(ops::reshape(&others().try_fold(index.clone(), first)?, &[-1])?))
+}
+
+/// As [`products_backward`], where `index` is a vector of indices of slices: only these slices are read.
+fn slice_products_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let (sorted, order) = ops::sort_stable(index, Some(true), 0, false)?;
+    let factors = ops::index_select(src, dim, &order)?;
+    let along = |t: &Tensor| -> Result<Tensor> {
+        let mut sizes = DimVec::from_elem(1, src.dim());
+        sizes[shape::wrap_dim(dim, src.dim())?] = t.numel();
+        ops::expand(&ops::view(t, &sizes)?, factors.sizes(), false)
+    };
+    let (is_first, is_last) = ends_of_runs(&sorted)?;
+    let (begins, follows) = (&along(&is_first)?, &along(&ops::logical_not(&is_first)?)?);
+    let ends = along(&ops::to_dtype(&is_last, grad.dtype(), false, false, None)?)?;
+    let linked = |t: &Tensor| ops::masked_fill_scalar(t, begins, ZERO);
+    let only_first = |t: &Tensor| ops::masked_fill_scalar(t, follows, ZERO);
+
+    let own = ops::index_select(self_, dim, &sorted)?;
+    let before =
+        ops::_linear_recurrence(&linked(&shifted(&factors, dim, ONE)?)?, &only_first(&own)?, dim, false)?;
+    let after = ops::_linear_recurrence(&linked(&factors)?, &ends, dim, true)?;
+
+    let given = ops::index_select(grad, dim, &sorted)?;
+    let of_own = only_first(&ops::mul_tensor(&given, &ops::mul_tensor(&factors, &after)?)?)?;
+    let grad_self =
+        ops::index_add(&ops::index_fill_int_scalar(grad, dim, index, ZERO)?, dim, &sorted, &of_own, ONE)?;
+    let of_src = ops::mul_tensor(&given, &ops::mul_tensor(&before, &after)?)?;
+    Ok((grad_self, ops::index_copy(&zeros(src.sizes(), &of_src)?, dim, &order, &of_src)?))
+}
+
+/// For each element of a sorted vector whether it is the first and whether it is the last one of its value.
+fn ends_of_runs(sorted: &Tensor) -> Result<(Tensor, Tensor)> {
+    let is_first = ops::ne_tensor(sorted, &shifted(sorted, 0, Scalar::Int(-1))?)?;
+    let next = ops::slice_tensor(&is_first, 0, Some(1), None, 1)?;
+    let is_last = ops::constant_pad_nd(&next, &[0, 1], ONE)?;
+    Ok((is_first, is_last))
 }
 
 /// The gradients of the factors of products, of which there is one for each element of `self_`: the gradients of `self_`, and those of
@@ -102,9 +164,7 @@ fn products_backward(
     let (offsets, order) = ops::sort_stable(&ops::cat(&[own, flat(&theirs)?], 0)?, Some(true), 0, false)?;
     let factors = ops::index_select(&ops::cat(&[flat(self_)?, flat(src)?], 0)?, 0, &order)?;
 
-    let begins = &ops::ne_tensor(&offsets, &shifted(&offsets, 0, Scalar::Int(-1))?)?;
-    let next = ops::slice_tensor(begins, 0, Some(1), None, 1)?;
-    let ends = &ops::constant_pad_nd(&next, &[0, 1], ONE)?;
+    let (begins, ends) = &ends_of_runs(&offsets)?;
     let one = |t: &Tensor| ops::to_dtype(t, grad.dtype(), false, false, None);
     let linked = |t: &Tensor| ops::masked_fill_scalar(t, begins, ZERO);
     let before = ops::_linear_recurrence(&linked(&shifted(&factors, 0, ONE)?)?, &one(begins)?, 0, false)?;
