@@ -87,7 +87,7 @@ impl<'g, N: Numeric> Output<'g, N> {
             match [run.step, source.index_step, source.from_step] {
                 [1, 0, 1] => scatter_slice(first, run, source, combine),
                 [_, 0, _] => scatter_column(first, run, source, combine),
-                [0, 1, 1] if run.stride == 1 => {
+                [0, 1, 1] if run.stride == 1 && run.n >= MIN_ROW => {
                     let prefetch = prefetcher.start_row(self.first, run.at, run.size as usize, run.n);
                     scatter_in_row(first, run, source, prefetch, combine)
                 }
@@ -260,6 +260,8 @@ const MIN_ADJACENT: usize = 128;
 
 /// The most indices of a row for runs of one index and many rows.
 const MAX_COLUMNS: i64 = 16;
+/// Indices of a row that are worth a call.
+const MIN_ROW: usize = 8;
 /// Source elements of a block of rows, whose columns are read one after the other.
 const BLOCK_BYTES: usize = 4096;
 /// Rows of a block that are worth the preparations for a run.
@@ -333,7 +335,8 @@ impl DimIndex<'_> {
         let scatter = |part: Range<usize>| {
             let (iter, first) = self.part(strides, dim, part, &order);
             let ([step, index_step, from_step], mut prefetcher) = (iter.steps(), RowPrefetcher::default());
-            iter.for_each_run(0..iter.numel(), |[at, index_at, from_at], n| {
+            let n = iter.dims().last().map_or(1, |(width, _)| *width);
+            iter.for_each_row(0..iter.numel() / n.max(1), |[at, index_at, from_at]| {
                 if outside.load(Ordering::Relaxed) {
                     return;
                 }

@@ -1,7 +1,7 @@
 //! `max_unpool2d` and `max_unpool3d`: elements at the indices where pooling found them, and zeros elsewhere.
 
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, ScalarType, ensure, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
 
 fn check(name: &str, self_: &Tensor, indices: &Tensor, dims: usize) -> Result<()> {
     ensure!(
@@ -60,6 +60,20 @@ fn unpooled(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Ten
     ops::scatter_src(&zeros, -1, &flat(indices)?, &flat(self_)?)?.reshape(&with(output_size))
 }
 
+/// The same of batches of images in the order of channels last.
+fn unpooled_channels_last(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let &[batch, channels, height, width] = self_.sizes() else {
+        return unpooled(self_, indices, output_size);
+    };
+    let flat = |tensor: &Tensor| {
+        ops::reshape(&ops::permute(tensor, &[0, 2, 3, 1])?, &[batch, height * width, channels])
+    };
+    let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
+    let zeros = ops::zeros(&[batch, shape::numel(output_size)?, channels], dtype, None, device, None)?;
+    let made = ops::scatter_src(&zeros, 1, &flat(indices)?, &flat(self_)?)?;
+    ops::permute(&ops::view(&made, &[batch, output_size[0], output_size[1], channels])?, &[0, 3, 1, 2])
+}
+
 /// The partial inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere.
 pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     ensure!(
@@ -71,8 +85,10 @@ pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Re
         output_size.len()
     );
     check("max_unpooling2d", self_, indices, 2)?;
-    let output = unpooled(self_, indices, output_size)?;
-    ops::contiguous(&output, self_.suggest_memory_format())
+    if self_.suggest_memory_format() == MemoryFormat::ChannelsLast {
+        return unpooled_channels_last(self_, indices, output_size);
+    }
+    unpooled(self_, indices, output_size)
 }
 
 /// The same over three dimensions. Strides and padding are checked and otherwise unused.
