@@ -5,11 +5,13 @@ use crate::native::factory::copy;
 use crate::native::guarded_slices::{non_aliasing, with_slices};
 use crate::native::index::dim_index;
 use crate::native::index::gather_scatter;
+use crate::native::index::index_select;
 use crate::native::shape::view;
 use crate::native::strided_iter::StridedIter;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
-use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, fallible, shape};
+use std::hint::select_unpredictable;
 
 pub(crate) fn refuse_meta(name: &str, tensor: &Tensor) -> Result<()> {
     ensure!(
@@ -89,33 +91,90 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
         return Ok(());
     }
     let (mask, source) = (non_aliasing(&mask, self_)?, non_aliasing(source, self_)?);
-    let source = copy::clone(&source, Some(MemoryFormat::Contiguous))?;
+    let source =
+        if source.is_contiguous() { source } else { copy::clone(&source, Some(MemoryFormat::Contiguous))? };
+    // Checked before the guard for writing is taken, which increments the version.
+    let needed = count_true(NAME, &mask)?;
+    ensure!(
+        needed <= source.numel(),
+        InvalidArgument(NAME, "source"),
+        "Number of elements of source < number of ones in mask ({} < {needed})",
+        source.numel()
+    );
+    if let Some(row) = same_rows(&mask)? {
+        return write_columns(self_, &row, &source, needed);
+    }
     let iter = StridedIter::new(self_.sizes(), [self_.strides(), mask.strides()]);
     dispatch_all_types!(moved, self_.dtype(), NAME, T => {
         type B = <T as ElementBits>::Bits;
-        // Checked before the guard for writing is taken, which increments the version.
-        with_slices(NAME, &[&mask], &[], |s| {
-            let (mask, mut needed) = (s.read::<u8>(0)?, 0);
-            iter.for_each(|[_, mask_at]| needed += i64::from(mask[mask_at as usize] != 0));
-            ensure!(
-                needed <= source.numel(),
-                InvalidArgument(NAME, "source"),
-                "Number of elements of source < number of ones in mask ({} < {needed})",
-                source.numel()
-            );
-            Ok(())
-        })?;
         with_slices(NAME, &[&mask, &source], &[self_], |s| {
-            let (mask, from, to) = (s.read::<u8>(0)?, s.read::<B>(1)?, s.write::<B>(0)?);
-            let mut from = from.iter();
-            iter.for_each(|[at, mask_at]| {
-                if mask[mask_at as usize] != 0 && let Some(value) = from.next() {
-                    to[at as usize] = *value;
-                }
-            });
+            write_chosen::<B>(&iter, s.read(0)?, s.read(1)?, s.write(0)?);
             Ok(())
         })
     })
+}
+
+/// How many elements are true; one of those that are expanded stands for all.
+fn count_true(name: &str, mask: &Tensor) -> Result<i64> {
+    let is_expanded = |d: &usize| mask.strides()[*d] == 0 && mask.sizes()[*d] > 0;
+    let sizes: DimVec = (0..mask.dim()).map(|d| if is_expanded(&d) { 1 } else { mask.sizes()[d] }).collect();
+    let copies: i64 = (0..mask.dim()).filter(is_expanded).map(|d| mask.sizes()[d]).product();
+    let iter = StridedIter::new(&sizes, [mask.strides()]);
+    with_slices(name, &[mask], &[], |s| {
+        let (mask, [step], mut count) = (s.read::<u8>(0)?, iter.steps(), 0);
+        iter.for_each_run(0..iter.numel(), |[at], n| {
+            let mask = &mask[at as usize..];
+            count += match step {
+                1 => mask[..n].iter().map(|byte| i64::from(*byte != 0)).sum::<i64>(),
+                _ => (0..n).map(|j| i64::from(mask[j * step as usize] != 0)).sum(),
+            };
+        });
+        Ok(count * copies)
+    })
+}
+
+/// A row of the mask, if all rows of the last dimension are one that is expanded.
+fn same_rows(mask: &Tensor) -> Result<Option<Tensor>> {
+    let Some((&last, outer)) = mask.strides().split_last() else { return Ok(None) };
+    let rows: i64 = mask.sizes()[..outer.len()].iter().product();
+    let are_same = (0..outer.len()).all(|d| outer[d] == 0 || mask.sizes()[d] == 1);
+    if !are_same || rows < 2 {
+        return Ok(None);
+    }
+    Ok(Some(mask.alias_as(&mask.sizes()[outer.len()..], &[last], mask.storage_offset())?))
+}
+
+/// Writes dense elements to the columns of `self_` where `mask`, a row, is true.
+fn write_columns(self_: &Tensor, mask: &Tensor, source: &Tensor, needed: i64) -> Result<()> {
+    let mask = mask.to_vec::<bool>()?;
+    let columns = fallible::collect((0i64..).zip(&mask).filter(|(_, is_true)| **is_true).map(|(at, _)| at))?;
+    let mut sizes = DimVec::from_slice(self_.sizes());
+    let (Some(last), count) = (sizes.last_mut(), columns.len() as i64) else { return Ok(()) };
+    *last = count;
+    let source = view::slice(&view::view(source, &[source.numel()])?, 0, Some(0), Some(needed), 1)?;
+    index_select::index_copy_(self_, -1, &Tensor::from_vec(columns, &[count])?, &view::view(&source, &sizes)?)
+}
+
+/// Writes the elements of `from` in their order where the mask is true.
+fn write_chosen<B: RawBits>(iter: &StridedIter<2>, mask: &[u8], from: &[B], to: &mut [B]) {
+    let ([step, mask_step], mut left) = (iter.steps(), from);
+    iter.for_each_run(0..iter.numel(), |[at, mask_at], n| {
+        let (to, mask) = (&mut to[at as usize..], &mask[mask_at as usize..]);
+        if [step, mask_step] == [1, 0] {
+            let count = if mask[0] == 0 { 0 } else { n.min(left.len()) };
+            let (chosen, rest) = left.split_at(count);
+            to[..count].copy_from_slice(chosen);
+            left = rest;
+            return;
+        }
+        for j in 0..n {
+            // Without a branch, which nobody would predict; after the last element nothing is chosen.
+            let (to, is_true) = (&mut to[j * step as usize], mask[j * mask_step as usize] != 0);
+            let Some(next) = left.first() else { return };
+            *to = select_unpredictable(is_true, *next, *to);
+            left = &left[usize::from(is_true)..];
+        }
+    });
 }
 
 /// As [`masked_scatter_`], into a copy; `self_` and `mask` broadcast against each other.
