@@ -16,6 +16,7 @@ use crate::native::element_bits::{ElementBits, RawBits};
 use crate::native::factory::copy;
 use crate::native::guarded_slices::{Slices, fill, with_slices};
 use crate::native::strided_iter::StridedIter;
+use crate::vectorized::with_processor_vectors;
 use crate::{Tensor, dispatch_all_types};
 use adjacent::adjacent_runs;
 use flambeau_core::{DimVec, Result, ScalarType, bail, ensure, shape};
@@ -47,6 +48,38 @@ fn gather_row<B: RawBits>(to: &mut [B], from: &[B], index: &[i64], stride: i64, 
         for (to, i) in to.iter_mut().zip(index) {
             *to = from[(i * stride) as usize].normalized();
         }
+    }
+}
+
+/// Elements of a row that is copied, to be addressed by the last bits of an index.
+const TABLE: usize = 64;
+
+/// `to[j] = table[index[j]]`, for indices below [`TABLE`], which are not checked again.
+fn gather_from_table<B: RawBits>(to: &mut [B], table: &[B; TABLE], index: &[i64]) {
+    for (to, i) in to.iter_mut().zip(index) {
+        *to = table[(i & (TABLE as i64 - 1)) as usize];
+    }
+}
+
+/// `to[j] = from[j * step]`.
+fn copy_every<B: RawBits>(to: &mut [B], from: &[B], step: usize) {
+    match step {
+        2 => copy_every_nth::<B, 2>(to, from),
+        3 => copy_every_nth::<B, 3>(to, from),
+        4 => copy_every_nth::<B, 4>(to, from),
+        _ => to.iter_mut().zip(from.iter().step_by(step.max(1))).for_each(|(to, from)| *to = *from),
+    }
+}
+
+/// `to[j] = from[j * N]`: groups of `N` elements are loaded as vectors.
+fn copy_every_nth<B: RawBits, const N: usize>(to: &mut [B], from: &[B]) {
+    let (groups, rest) = from.as_chunks::<N>();
+    with_processor_vectors(
+        #[inline(always)]
+        || to.iter_mut().zip(groups).for_each(|(to, group)| *to = group[0]),
+    );
+    if let (Some(to), Some(from)) = (to.get_mut(groups.len()), rest.first()) {
+        *to = *from;
     }
 }
 
@@ -206,6 +239,20 @@ impl DimIndex<'_> {
                 if index_step == 0 && step == 1 {
                     let start = (at + index[index_at as usize] * stride) as usize;
                     row.copy_from_slice(&from[start..start + n]);
+                    return B::normalize_all(row);
+                }
+                if index_step == 0 && step > 1 {
+                    let start = (at + index[index_at as usize] * stride) as usize;
+                    copy_every(row, &from[start..][..(n - 1) * step as usize + 1], step as usize);
+                    return B::normalize_all(row);
+                }
+                if index_step == 1 && step == 0 && self.size <= TABLE as i64 && n > 2 * TABLE {
+                    // Indices were checked, so those that are written meanwhile read any element of the table.
+                    let mut table = [B::zeroed(); TABLE];
+                    for (to, i) in table.iter_mut().zip(0..self.size) {
+                        *to = from[(at + i * stride) as usize];
+                    }
+                    gather_from_table(row, &table, &index[index_at as usize..][..n]);
                     return B::normalize_all(row);
                 }
                 if index_step == 1 && step == 0 {

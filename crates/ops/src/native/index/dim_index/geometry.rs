@@ -3,6 +3,7 @@
 use crate::native::strided_iter::StridedIter;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
+use crate::vectorized::with_processor_vectors;
 use flambeau_core::{DimVec, Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,7 +35,10 @@ fn check_range(name: &str, index: &[i64], iter: &StridedIter<1>, dim: usize, siz
         iter.for_each_run(range, |[at], n| {
             let any = match step {
                 // Without an early exit, so that the compiler vectorizes the loop.
-                1 => index[at as usize..][..n].iter().fold(false, |any, &i| any | is_outside(i)),
+                1 => with_processor_vectors(
+                    #[inline(always)]
+                    || index[at as usize..][..n].iter().fold(false, |any, &i| any | is_outside(i)),
+                ),
                 _ => (0..n as i64).any(|j| is_outside(index[(at + j * step) as usize])),
             };
             if any {
