@@ -81,28 +81,36 @@ impl<const K: usize> StridedIter<K> {
         }
     }
 
-    /// Calls `f` with the offsets of the first elements of each row in a range of rows.
+    /// Calls `f` for rows in a range that are all at one distance from the next: with the offsets of the first elements of the first row,
+    /// the number of rows and their distances.
     #[inline]
-    pub(super) fn for_each_row(&self, rows: Range<usize>, mut f: impl FnMut([i64; K])) {
-        let Some(((height, steps), outer)) = self.dims[..self.dims.len() - 1].split_last() else {
-            return rows.for_each(|_| f([0; K]));
-        };
+    pub(super) fn for_each_column(&self, rows: Range<usize>, mut f: impl FnMut([i64; K], usize, [i64; K])) {
         if rows.is_empty() {
             return;
         }
+        let Some(((height, steps), outer)) = self.dims[..self.dims.len() - 1].split_last() else {
+            return f([0; K], rows.len(), [0; K]);
+        };
         // Rows of a block differ by the same steps; only blocks are found by the counters of the outer dimensions.
         let (mut left, mut first) = (rows.len(), rows.start % height);
         let mut block = Row::new(outer, rows.start / height);
         while left > 0 {
             let n = (height - first).min(left);
-            let mut offsets: [i64; K] = std::array::from_fn(|k| block.offsets[k] + first as i64 * steps[k]);
+            f(std::array::from_fn(|k| block.offsets[k] + first as i64 * steps[k]), n, *steps);
+            block.advance();
+            (left, first) = (left - n, 0);
+        }
+    }
+
+    /// Calls `f` with the offsets of the first elements of each row in a range of rows.
+    #[inline]
+    pub(super) fn for_each_row(&self, rows: Range<usize>, mut f: impl FnMut([i64; K])) {
+        self.for_each_column(rows, |mut offsets, n, steps| {
             for _ in 0..n {
                 f(offsets);
                 (0..K).for_each(|k| offsets[k] += steps[k]);
             }
-            block.advance();
-            (left, first) = (left - n, 0);
-        }
+        });
     }
 
     /// Calls `f` with the offsets of every element.

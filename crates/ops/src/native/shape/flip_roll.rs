@@ -60,35 +60,105 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 /// Copies rows of up to eight elements, of which none is worth a call or a loop; else does nothing and returns `false`.
 fn flip_short_rows<B: RawBits>(iter: &StridedIter<1>, start: i64, from: &[B], to: &mut [B]) -> bool {
     match iter.row_length() {
-        Some(2) => copy_rows::<B, 2>(iter, start, from, to),
-        Some(3) => copy_rows::<B, 3>(iter, start, from, to),
-        Some(4) => copy_rows::<B, 4>(iter, start, from, to),
-        Some(5) => copy_rows::<B, 5>(iter, start, from, to),
-        Some(6) => copy_rows::<B, 6>(iter, start, from, to),
-        Some(7) => copy_rows::<B, 7>(iter, start, from, to),
-        Some(8) => copy_rows::<B, 8>(iter, start, from, to),
+        Some(2) => copy_rows::<B, 2, 2>(iter, start, from, to),
+        Some(3) => copy_rows::<B, 3, 4>(iter, start, from, to),
+        Some(4) => copy_rows::<B, 4, 4>(iter, start, from, to),
+        Some(5) => copy_rows::<B, 5, 8>(iter, start, from, to),
+        Some(6) => copy_rows::<B, 6, 8>(iter, start, from, to),
+        Some(7) => copy_rows::<B, 7, 8>(iter, start, from, to),
+        Some(8) => copy_rows::<B, 8, 8>(iter, start, from, to),
         _ => return false,
     }
     true
 }
 
-/// Copies rows of `N` elements, one after the other, from where `iter` says, counted from `start`.
-fn copy_rows<B: RawBits, const N: usize>(iter: &StridedIter<1>, start: i64, from: &[B], to: &mut [B]) {
+/// Copies rows of `N` elements, one after the other, from where `iter` says, counted from `start`. `P` is a power of two, at least `N`.
+fn copy_rows<B: RawBits, const N: usize, const P: usize>(
+    iter: &StridedIter<1>,
+    start: i64,
+    from: &[B],
+    to: &mut [B],
+) {
     let step = iter.steps()[0];
     fill(to, N, |range, part| {
-        let mut targets = part.as_chunks_mut::<N>().0.iter_mut();
-        iter.for_each_row(range.start / N..range.end / N, |[first]| {
-            let Some(to) = targets.next() else { return };
+        let mut rest = &mut *part;
+        iter.for_each_column(range.start / N..range.end / N, |[first], n, [distance]| {
+            let (rows, others) = std::mem::take(&mut rest).split_at_mut(n * N);
+            rest = others;
             let first = start + first;
-            if step == -1 {
-                let row = &from[first as usize + 1 - N..=first as usize];
-                *to = std::array::from_fn(|j| row[N - 1 - j]);
-            } else {
-                *to = std::array::from_fn(|j| from[(first + j as i64 * step) as usize]);
+            match step {
+                1 => copy_dense_rows::<B, N, P>(from, first, distance, rows),
+                -1 => copy_each_row::<B, N>(first, distance, rows, |first| {
+                    let row = &from[first + 1 - N..=first];
+                    std::array::from_fn(|j| row[N - 1 - j])
+                }),
+                step => copy_each_row::<B, N>(first, distance, rows, |first| {
+                    std::array::from_fn(|j| from[(first as i64 + j as i64 * step) as usize])
+                }),
             }
-            B::normalize_all(to);
         });
+        B::normalize_all(part);
     });
+}
+
+/// Fills rows of `N` elements with what `row` returns for the offsets of their first elements, which are `distance` apart.
+#[inline(always)]
+fn copy_each_row<B: RawBits, const N: usize>(
+    mut first: i64,
+    distance: i64,
+    to: &mut [B],
+    row: impl Fn(usize) -> [B; N],
+) {
+    for to in to.as_chunks_mut::<N>().0 {
+        *to = row(first as usize);
+        first += distance;
+    }
+}
+
+/// Copies rows of `N` elements that are dense each. Where there is room, a row is copied as `P` elements, which are a whole number of
+/// vectors or registers; those that are too many are overwritten by the next row.
+fn copy_dense_rows<B: RawBits, const N: usize, const P: usize>(
+    from: &[B],
+    mut first: i64,
+    distance: i64,
+    to: &mut [B],
+) {
+    // Of several rows, which lie one before the other.
+    let length = ROWS_AT_ONCE * N + P - N;
+    let before = (ROWS_AT_ONCE - 1) * N;
+    let mut at = 0;
+    while at < to.len() {
+        let here = first as usize;
+        if distance == -(N as i64)
+            && here >= before
+            && let Some(to) = to.get_mut(at..at + length)
+            && let Some(from) = from.get(here - before..here - before + length)
+        {
+            reverse_rows::<B, N, P>(from, to);
+            (at, first) = (at + ROWS_AT_ONCE * N, first - (ROWS_AT_ONCE * N) as i64);
+            continue;
+        }
+        match (to.get_mut(at..at + P), from.get(here..here + P)) {
+            (Some(to), Some(row)) => to.copy_from_slice(row),
+            _ => to[at..at + N].copy_from_slice(&from[here..here + N]),
+        }
+        (at, first) = (at + N, first + distance);
+    }
+}
+
+/// Rows that [`reverse_rows`] copies.
+const ROWS_AT_ONCE: usize = 8;
+
+/// Copies rows of `N` elements that follow one another, the last one first, and `P - N` elements behind them.
+#[inline(always)]
+fn reverse_rows<B: RawBits, const N: usize, const P: usize>(from: &[B], to: &mut [B]) {
+    // Constants, so that no access is checked.
+    let length = ROWS_AT_ONCE * N + P - N;
+    let (from, to) = (&from[..length], &mut to[..length]);
+    for r in 0..ROWS_AT_ONCE {
+        let row = &from[(ROWS_AT_ONCE - 1 - r) * N..][..P];
+        to[r * N..][..P].copy_from_slice(row);
+    }
 }
 
 /// The dimensions of a dense tensor, outermost in memory first.
