@@ -65,6 +65,7 @@ mod neighbors;
 mod packed;
 mod prefetch;
 pub(crate) mod reduce;
+pub(crate) mod rolled;
 mod row_offsets;
 pub(crate) mod row_ops;
 mod rows;

@@ -2,7 +2,8 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::device::or_on_device;
-use super::packed::{self, Cursor};
+use super::packed;
+use super::rolled::{RolledDim, RolledSource};
 use super::streaming;
 use super::strided::copy_strided;
 use super::tiles::StridedConvert;
@@ -54,18 +55,23 @@ fn copy_on_host(iter: &TensorIterator<'_>) -> Result<()> {
         });
     }
     let (result, argument) = (&iter.operands()[0], &iter.operands()[1]);
-    if has_small_rectangles(iter.shape()) && packed::is_dense(iter.shape(), result, to.size()) {
+    let is_small = iter.numel() > 0 && has_small_rectangles(iter.shape());
+    if is_small && packed::is_dense(iter.shape(), result, to.size()) {
+        let dims = iter.shape().iter().zip(argument.strides());
+        let dims =
+            dims.map(|(&n, &stride)| RolledDim { size: n as usize, stride: stride as isize, shift: 0 });
+        let source = RolledSource::new(dims, to.size());
         return iter.with_pointers(|data| {
             iter.for_each_range(data, &|data, range| {
-                let mut cursor = Cursor::new(iter.shape(), argument, data[1], range.start);
                 let result = data[0].wrapping_add(range.start * to.size());
                 // SAFETY: the elements of the range, of which the result's are this task's to write. An input that shares memory with
                 // the output is a copy, since no other view of it is dense in this order without being the same.
                 unsafe {
-                    match moves {
-                        true => cursor.gather(range.len(), to.size(), result),
-                        false => convert_packed(&mut cursor, range.len(), convert, result),
+                    if moves {
+                        return source.copy(range, data[1], result);
                     }
+                    let mut cursor = Cursor::new(iter.shape(), argument, data[1], range.start);
+                    convert_packed(&mut cursor, range.len(), convert, result);
                 }
             });
         });

@@ -156,6 +156,7 @@ const OPS: Crate = Crate {
             "loops/reduce/cascade",
             "loops/reduce/dim_counter",
             "loops/reduce/strips",
+            "loops/rolled",
             "loops/strided",
         ],
         &["loops/reduce/fold", "loops/rows"],

@@ -1,5 +1,6 @@
 //! `flip`, `roll` and `rot90`.
 
+use crate::loops::rolled::{RolledDim, RolledSource};
 use crate::native::element_bits::{ElementBits, RawBits};
 use crate::native::factory::empty_full::dense_strides;
 use crate::native::guarded_slices::{fill, with_slices};
@@ -228,10 +229,39 @@ const DIMS_AT_ONCE: usize = 3;
 /// A copy with the elements shifted along dimensions.
 fn rolled(self_: &Tensor, shifts: &[(usize, i64)]) -> Result<Tensor> {
     let made = TensorSpec::like(self_, self_.sizes()).allocate("roll")?;
-    if made.numel() > 0 {
+    if made.numel() > 0 && !copy_rolled_elements(&made, self_, shifts)? {
         copy_rolled(&made, self_, shifts)?;
     }
     Ok(made)
+}
+
+/// Copies the elements in the order of the result, where rows are short; else does nothing and returns `false`.
+fn copy_rolled_elements(to: &Tensor, from: &Tensor, shifts: &[(usize, i64)]) -> Result<bool> {
+    if !to.device().is_cpu() {
+        return Ok(false);
+    }
+    let (g, size) = (from.geometry(), from.dtype().size());
+    let dim = |d: &usize| {
+        let shift = shifts.iter().find(|(rolled, _)| rolled == d).map_or(0, |(_, shift)| *shift);
+        let n = g.sizes()[*d];
+        let stride = g.strides()[*d] as isize * size as isize;
+        RolledDim { size: n as usize, stride, shift: shift.rem_euclid(n) as usize }
+    };
+    let source = RolledSource::new(memory_order(to).iter().rev().map(dim), size);
+    if source.has_long_rows() || !source.is_local() {
+        return Ok(false);
+    }
+    dispatch_all_types!(moved, from.dtype(), "roll", T => {
+        with_slices("roll", &[from], &[to], |s| {
+            let (from, to) = (s.read::<<T as ElementBits>::Bits>(0)?, s.write::<<T as ElementBits>::Bits>(0)?);
+            fill(to, 1, |range, part| {
+                source.copy_slice(range, from, part);
+                <T as ElementBits>::Bits::normalize_all(part);
+            });
+            Ok(())
+        })
+    })?;
+    Ok(true)
 }
 
 /// Copies blocks: along each dimension what stays before the end, and what re-enters at the start.
