@@ -171,3 +171,19 @@ pub(super) fn fill_chunks<T: Send>(
         f(range.clone(), unsafe { parts.get(range) });
     });
 }
+
+/// [`fill`] of two results of as many elements, which are split alike.
+pub(super) fn fill_both<T: Send, U: Send>(
+    (first, second): (&mut [T], &mut [U]),
+    unit: usize,
+    f: impl Fn(Range<usize>, &mut [T], &mut [U]) + Sync,
+) {
+    let unit = unit.max(1);
+    let len = first.len().min(second.len());
+    let parts = (Parts(first.as_mut_ptr()), Parts(second.as_mut_ptr()));
+    parallel_for(0..len / unit, (GRAIN / unit).max(1), |units| {
+        let range = units.start * unit..units.end * unit;
+        // SAFETY: (disjoint): as in `fill_chunks`, in each of the two.
+        f(range.clone(), unsafe { parts.0.get(range.clone()) }, unsafe { parts.1.get(range) });
+    });
+}

@@ -1,11 +1,11 @@
 //! `cummax` and `cummin`: the maximum or minimum of the elements up to each one of a dimension.
 
 use super::median_mode::length;
-use crate::native::element_bits::{ElementBits, Sortable};
-use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::element_bits::{ElementBits, Numeric, Sortable};
+use crate::native::guarded_slices::{fill_both, with_slices};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
-use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, shape};
+use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, Storage, shape};
 
 fn cumulative_meta(name: &str, self_: &Tensor, dim: i64) -> Result<(TensorSpec, TensorSpec)> {
     length(name, self_, dim)?;
@@ -51,60 +51,77 @@ fn cumulative(
     let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.in_operator(name))?;
     let width = shape::product(self_.sizes().get(d + 1..).unwrap_or_default()) as usize;
     let dense = ops::contiguous(self_, MemoryFormat::Contiguous)?;
-    let found = TensorSpec::like(&dense, dense.sizes()).with_dtype(ScalarType::I64).allocate(name)?;
+    let is_own = |t: &Tensor| t.is_contiguous() && !Storage::ptr_eq(t.storage(), dense.storage());
+    if is_own(values) && is_own(indices) && !Storage::ptr_eq(values.storage(), indices.storage()) {
+        return fill_cumulative(name, &dense, (rows, width), (values, indices), best);
+    }
     let chosen = TensorSpec::like(&dense, dense.sizes()).allocate(name)?;
-    dispatch_all_types!(ordered, self_.dtype(), name, T => {
-        type N = <T as ElementBits>::Number;
-        with_slices(name, &[&dense], &[&found], |s| {
-            let (elements, found) = (s.read::<N>(0)?, s.write::<i64>(0)?);
-            fill(found, rows * width, |range, part| {
-                let blocks = part.chunks_exact_mut(rows * width).zip(elements[range].chunks_exact(rows * width));
-                blocks.for_each(|(found, elements)| best_of_block(elements, found, width, best));
-            });
-            Ok(())
-        })?;
-        with_slices(name, &[&dense, &found], &[&chosen], |s| {
-            let (elements, found, chosen) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
-            fill(chosen, rows * width, |range, part| {
-                let blocks = found[range.clone()].chunks_exact(rows * width);
-                let blocks = blocks.zip(elements[range].chunks_exact(rows * width));
-                for (to, (found, elements)) in part.chunks_exact_mut(rows * width).zip(blocks) {
-                    take(elements, found, to, width);
-                }
-            });
-            Ok(())
-        })
-    })?;
+    let found = TensorSpec::like(&dense, dense.sizes()).with_dtype(ScalarType::I64).allocate(name)?;
+    fill_cumulative(name, &dense, (rows, width), (&chosen, &found), best)?;
     ops::copy_(values, &chosen, false)?;
     ops::copy_(indices, &found, false).map(drop)
 }
 
+/// [`cumulative`] of blocks of `rows` and `width` elements that follow one another; so do those of the results.
+fn fill_cumulative(
+    name: &str,
+    dense: &Tensor,
+    (rows, width): (usize, usize),
+    (values, indices): (&Tensor, &Tensor),
+    best: Best,
+) -> Result<()> {
+    let block = rows * width;
+    dispatch_all_types!(ordered, dense.dtype(), name, T => {
+        type N = <T as ElementBits>::Number;
+        with_slices(name, &[dense], &[values, indices], |s| {
+            let (elements, values, indices) = (s.read::<N>(0)?, s.write::<N>(0)?, s.write::<i64>(1)?);
+            fill_both((values, indices), block, |range, values, indices| {
+                let targets = values.chunks_exact_mut(block).zip(indices.chunks_exact_mut(block));
+                for (elements, (values, indices)) in elements[range].chunks_exact(block).zip(targets) {
+                    best_of_block(elements, (values, indices), width, best);
+                }
+            });
+            Ok(())
+        })
+    })
+}
+
 /// The elements of each of `width` columns at the indices `found`.
-fn take<N: Copy>(elements: &[N], found: &[i64], to: &mut [N], width: usize) {
+fn take<N: Numeric>(elements: &[N], found: &[i64], to: &mut [N], width: usize) {
     for (to, found) in to.chunks_exact_mut(width).zip(found.chunks_exact(width)) {
         for (column, (to, index)) in to.iter_mut().zip(found).enumerate() {
-            *to = elements[*index as usize * width + column];
+            *to = elements[*index as usize * width + column].normalized();
         }
     }
 }
 
 /// [`best_of_block`] for one column, whose best element stays in registers.
-fn best_of_row<N: Sortable>(elements: &[N], found: &mut [i64], nan: u64, best: Best) {
-    let (mut rank, mut at) = (0, 0);
-    for (row, (element, found)) in elements.iter().zip(found).enumerate() {
+#[inline(always)]
+fn best_of_row<N: Sortable>(elements: &[N], (values, indices): (&mut [N], &mut [i64]), nan: u64, best: Best) {
+    let Some(&first) = elements.first() else { return };
+    let (mut rank, mut at, mut value) = (0, 0, first);
+    for (row, (element, (to, index))) in elements.iter().zip(values.iter_mut().zip(indices)).enumerate() {
         let new = best.rank(*element, nan);
-        if new >= rank {
-            (rank, at) = (new, row as i64);
-        }
-        *found = at;
+        // Without a branch, which would not be predictable.
+        let is_best = new >= rank;
+        rank = rank.max(new);
+        at = if is_best { row as i64 } else { at };
+        value = if is_best { *element } else { value };
+        (*to, *index) = (value, at);
     }
+    N::normalize_all(values);
 }
 
-/// The index of the best element up to each one, in each of `width` columns.
-fn best_of_block<N: Sortable>(elements: &[N], found: &mut [i64], width: usize, best: Best) {
+/// The best element up to each one, and its index, in each of `width` columns.
+fn best_of_block<N: Sortable>(
+    elements: &[N],
+    (values, found): (&mut [N], &mut [i64]),
+    width: usize,
+    best: Best,
+) {
     let nan = N::of(Scalar::Float(f64::NAN)).sort_key();
     if width == 1 {
-        return best_of_row(elements, found, nan, best);
+        return best_of_row(elements, (values, found), nan, best);
     }
     let mut ranks: Vec<u64> = scratch::with_capacity(width.min(STRIP));
     let mut rows: Vec<i64> = scratch::with_capacity(width.min(STRIP));
@@ -126,6 +143,7 @@ fn best_of_block<N: Sortable>(elements: &[N], found: &mut [i64], width: usize, b
             }
         }
     }
+    take(elements, found, values, width);
 }
 
 /// Shapes and types of [`cummax`].
