@@ -100,15 +100,18 @@ impl RolledSource {
         }
     }
 
-    /// [`copy`](Self::copy) of the elements of slices; strides are not negative.
-    pub(crate) fn copy_slice<B: Pod>(&self, range: Range<usize>, from: &[B], to: &mut [B]) {
+    /// [`copy`](Self::copy) of the elements of slices; the source begins at element `first` of `from`.
+    pub(crate) fn copy_slice<B: Pod>(&self, range: Range<usize>, from: &[B], first: usize, to: &mut [B]) {
         if range.is_empty() {
             return;
         }
-        let (from, to) = (&from[..=self.last() / self.size], &mut to[..range.len()]);
-        assert!(size_of::<B>() == self.size && range.end <= self.numel(), "elements of another tensor");
-        // SAFETY: elements of the source have offsets from 0 to that of the last one, which the slice has.
-        unsafe { self.copy(range, from.as_ptr().cast(), to.as_mut_ptr().cast()) }
+        let (lowest, highest) = self.extent();
+        let (size, to) = (size_of::<B>(), &mut to[..range.len()]);
+        let is_inside = lowest / size <= first && first + highest / size < from.len();
+        assert!(is_inside && size == self.size && range.end <= self.numel(), "elements of another tensor");
+        let begin = from.as_ptr().wrapping_add(first);
+        // SAFETY: all elements of the source are between the lowest and the highest one, which the slice has.
+        unsafe { self.copy(range, begin.cast(), to.as_mut_ptr().cast()) }
     }
 
     /// The number of elements.
@@ -116,11 +119,16 @@ impl RolledSource {
         self.outer.iter().fold(self.block * self.blocks.size, |numel, dim| numel * dim.size)
     }
 
-    /// The largest offset of an element.
-    fn last(&self) -> usize {
-        let in_block = self.table.iter().take(self.block).max().copied().unwrap_or(0);
-        let end = |dim: &RolledDim| (dim.size - 1) * dim.stride as usize;
-        in_block as usize + end(&self.blocks) + self.outer.iter().map(end).sum::<usize>()
+    /// How far the lowest element is before the begin, and the highest one behind it, in bytes.
+    fn extent(&self) -> (usize, usize) {
+        let in_block = self.table.iter().take(self.block).copied();
+        let lowest = in_block.clone().min().unwrap_or(0);
+        let mut extent = (lowest.unsigned_abs(), in_block.max().unwrap_or(0).unsigned_abs());
+        for dim in self.outer.iter().chain([&self.blocks]) {
+            let reach = (dim.size - 1) * dim.stride.unsigned_abs();
+            *(if dim.stride < 0 { &mut extent.0 } else { &mut extent.1 }) += reach;
+        }
+        extent
     }
 
     /// # Safety
@@ -227,10 +235,14 @@ impl<'d> Position<'d> {
 mod tests {
     use super::*;
 
+    /// Where sources begin, with elements before.
+    const FIRST: usize = 5000;
+
     /// The elements of the result, each found by itself.
     fn expected(dims: &[RolledDim], from: &[u32]) -> Vec<u32> {
         let numel = dims.iter().map(|dim| dim.size).product();
-        (0..numel).map(|number| from[Position::new(dims, number).offset as usize / 4]).collect()
+        let at = |number| FIRST as isize + Position::new(dims, number).offset / 4;
+        (0..numel).map(|number| from[at(number) as usize]).collect()
     }
 
     #[test]
@@ -245,6 +257,8 @@ mod tests {
             vec![dim(4, 1, 0), dim(3, 4, 2), dim(50, 12, 49)],
             vec![dim(2, 1, 0), dim(2, 4, 0), dim(2, 2, 0), dim(40, 8, 0)],
             vec![dim(40, 3, 39), dim(3, 1, 1), dim(5, 130, 2), dim(4, 1000, 1)],
+            vec![dim(3, -2, 0), dim(700, 6, 0), dim(2, -1, 0)],
+            vec![dim(90, -1, 3), dim(3, 1, 1), dim(5, -300, 2), dim(4, 1000, 1)],
             vec![dim(5, 0, 0), dim(100, 1, 99), dim(2, 100, 1), dim(2, 200, 1)],
         ] {
             let source = RolledSource::new(dims.iter().copied(), 4);
@@ -252,7 +266,7 @@ mod tests {
             assert_eq!(source.numel(), expected.len());
             for (start, end) in [(0, expected.len()), (expected.len() / 3, expected.len() / 2), (1, 1)] {
                 let mut to = vec![u32::MAX; end - start];
-                source.copy_slice(start..end, &from, &mut to);
+                source.copy_slice(start..end, &from, FIRST, &mut to);
                 assert_eq!(to, expected[start..end]);
             }
         }

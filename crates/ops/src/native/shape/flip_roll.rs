@@ -60,7 +60,11 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 
 /// Copies rows of up to eight elements, of which none is worth a call or a loop; else does nothing and returns `false`.
 fn flip_short_rows<B: RawBits>(iter: &StridedIter<1>, start: i64, from: &[B], to: &mut [B]) -> bool {
-    match iter.row_length() {
+    let length = iter.row_length();
+    if !matches!(iter.steps(), [-1 | 1]) {
+        return length.is_some_and(|length| length <= SHORT_ROW) && flip_by_offsets(iter, start, from, to);
+    }
+    match length {
         Some(2) => copy_rows::<B, 2, 2>(iter, start, from, to),
         Some(3) => copy_rows::<B, 3, 4>(iter, start, from, to),
         Some(4) => copy_rows::<B, 4, 4>(iter, start, from, to),
@@ -70,6 +74,28 @@ fn flip_short_rows<B: RawBits>(iter: &StridedIter<1>, start: i64, from: &[B], to
         Some(8) => copy_rows::<B, 8, 8>(iter, start, from, to),
         _ => return false,
     }
+    true
+}
+
+/// Elements of a strided row below which a loop over it takes longer to start than to run.
+const SHORT_ROW: usize = 16;
+
+/// Copies elements of rows in any order, if those of several rows are near one another; else does nothing and returns `false`.
+fn flip_by_offsets<B: RawBits>(iter: &StridedIter<1>, start: i64, from: &[B], to: &mut [B]) -> bool {
+    let size = size_of::<B>();
+    let dim = |&(n, [step]): &(usize, [i64; 1])| RolledDim {
+        size: n,
+        stride: step as isize * size as isize,
+        shift: 0,
+    };
+    let source = RolledSource::new(iter.dims().iter().rev().map(dim), size);
+    if source.has_long_rows() || !source.is_local() {
+        return false;
+    }
+    fill(to, 1, |range, part| {
+        source.copy_slice(range, from, start as usize, part);
+        B::normalize_all(part);
+    });
     true
 }
 
@@ -87,31 +113,22 @@ fn copy_rows<B: RawBits, const N: usize, const P: usize>(
             let (rows, others) = std::mem::take(&mut rest).split_at_mut(n * N);
             rest = others;
             let first = start + first;
-            match step {
-                1 => copy_dense_rows::<B, N, P>(from, first, distance, rows),
-                -1 => copy_each_row::<B, N>(first, distance, rows, |first| {
-                    let row = &from[first + 1 - N..=first];
-                    std::array::from_fn(|j| row[N - 1 - j])
-                }),
-                step => copy_each_row::<B, N>(first, distance, rows, |first| {
-                    std::array::from_fn(|j| from[(first as i64 + j as i64 * step) as usize])
-                }),
+            if step == 1 {
+                copy_dense_rows::<B, N, P>(from, first, distance, rows);
+            } else {
+                copy_reversed_rows::<B, N>(from, first, distance, rows);
             }
         });
         B::normalize_all(part);
     });
 }
 
-/// Fills rows of `N` elements with what `row` returns for the offsets of their first elements, which are `distance` apart.
+/// Copies rows of `N` elements that are dense each, from the last element to the first.
 #[inline(always)]
-fn copy_each_row<B: RawBits, const N: usize>(
-    mut first: i64,
-    distance: i64,
-    to: &mut [B],
-    row: impl Fn(usize) -> [B; N],
-) {
+fn copy_reversed_rows<B: RawBits, const N: usize>(from: &[B], mut first: i64, distance: i64, to: &mut [B]) {
     for to in to.as_chunks_mut::<N>().0 {
-        *to = row(first as usize);
+        let row = &from[first as usize + 1 - N..=first as usize];
+        *to = std::array::from_fn(|j| row[N - 1 - j]);
         first += distance;
     }
 }
@@ -255,7 +272,7 @@ fn copy_rolled_elements(to: &Tensor, from: &Tensor, shifts: &[(usize, i64)]) -> 
         with_slices("roll", &[from], &[to], |s| {
             let (from, to) = (s.read::<<T as ElementBits>::Bits>(0)?, s.write::<<T as ElementBits>::Bits>(0)?);
             fill(to, 1, |range, part| {
-                source.copy_slice(range, from, part);
+                source.copy_slice(range, from, 0, part);
                 <T as ElementBits>::Bits::normalize_all(part);
             });
             Ok(())
