@@ -6,16 +6,16 @@
 mod rank;
 mod short_rows;
 
-use crate::native::element_bits::{ElementBits, Numeric, RawBits, Sortable};
+use crate::native::element_bits::{ElementBits, Numeric, Sortable};
 use crate::native::factory::copy;
-use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::guarded_slices::{fill_both, with_slices};
 use crate::native::shape::view;
 use crate::native::short_rows::MAX_SHORT_LEN;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, ensure, shape};
-use rank::{Keyed, collect_items, index_of_rank};
-use short_rows::find_in_short_rows;
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, Storage, ensure, shape};
+use rank::{Keyed, Memory, collect_items, index_of_rank};
+use short_rows::{find_in_short_columns, find_in_short_rows};
 
 /// Which element of a row is selected.
 #[derive(Clone, Copy)]
@@ -31,62 +31,105 @@ enum Selected {
 }
 
 impl Selected {
-    /// The index of the element in a row, which is not empty. `items` is scratch memory.
+    /// The index of the element in a row, which is not empty.
     #[inline(always)]
-    fn find<N: Sortable>(self, row: &[N], nan: Option<u64>, items: &mut Vec<Keyed>) -> usize {
-        let is_nan = |value: &N| N::HAS_NAN && Some(value.sort_key()) == nan;
+    fn find<N: Sortable>(self, row: &[N], nan: Option<u64>, memory: &mut Memory) -> usize {
         match self {
-            Selected::Rank(k) => index_of_rank(row, k, items),
-            Selected::Median if let Some(index) = row.iter().position(is_nan) => index,
-            Selected::Median => index_of_rank(row, (row.len() - 1) / 2, items),
+            Selected::Rank(k) => index_of_rank(row, k, memory),
+            Selected::Median if let Some(index) = first_nan(row) => index,
+            Selected::Median => index_of_rank(row, (row.len() - 1) / 2, memory),
             Selected::MedianOfNumbers => {
-                let count = row.len() - row.iter().filter(|value| is_nan(value)).count();
-                index_of_rank(row, count.saturating_sub(1) / 2, items)
+                let count = row.len() - row.iter().filter(|value| is_nan(*value)).count();
+                index_of_rank(row, count.saturating_sub(1) / 2, memory)
             }
             Selected::Mode => {
-                collect_items(row, items);
-                mode_of_items(items, nan)
+                collect_items(row, &mut memory.items);
+                mode_of_items(&mut memory.items, nan)
             }
         }
     }
 }
 
-/// The index of the selected element of each row of `n` elements of a dense tensor.
-fn find_in_rows(name: &str, rows: &Tensor, n: usize, selected: Selected, found: &Tensor) -> Result<()> {
-    dispatch_all_types!(ordered, rows.dtype(), name, T => {
+/// Whether it is NaN, which differs from everything.
+#[inline(always)]
+fn is_nan<N: Sortable>(value: &N) -> bool {
+    value.differs_from(*value)
+}
+
+/// The index of the first NaN. Blocks are compared at a time, without a branch for each element.
+#[inline(always)]
+fn first_nan<N: Sortable>(row: &[N]) -> Option<usize> {
+    const BLOCK: usize = 64;
+    if !N::HAS_NAN {
+        return None;
+    }
+    let has_nan = |block: &[N]| block.iter().fold(false, |any, value| any | is_nan(value));
+    let block = row.chunks(BLOCK).position(has_nan)?;
+    let first = block * BLOCK;
+    row[first..].iter().position(is_nan).map(|index| first + index)
+}
+
+/// The selected element of each column of dense blocks of `n` by `width` elements, and its index.
+fn select(
+    name: &str,
+    dense: &Tensor,
+    (n, width): (usize, usize),
+    (values, indices): (&Tensor, &Tensor),
+    selected: Selected,
+) -> Result<()> {
+    dispatch_all_types!(ordered, dense.dtype(), name, T => {
         type N = <T as ElementBits>::Number;
-        with_slices(name, &[rows], &[found], |s| {
-            let (values, out) = (s.read::<N>(0)?, s.write::<i64>(0)?);
+        with_slices(name, &[dense], &[values, indices], |s| {
+            let (elements, values, indices) = (s.read::<N>(0)?, s.write::<N>(0)?, s.write::<i64>(1)?);
             let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).sort_key());
-            fill(out, 1, |range, part| {
-                if n <= MAX_SHORT_LEN {
-                    let values = &values[range.start * n..range.end * n];
-                    return find_in_short_rows(values, (n, nan), selected, part);
+            fill_both((values, indices), 1, |range, values, indices| {
+                if width > 1 {
+                    find_in_short_columns(elements, (n, width, nan), range.clone(), selected, indices);
+                } else if n <= MAX_SHORT_LEN {
+                    let rows = &elements[range.start * n..range.end * n];
+                    find_in_short_rows(rows, (n, nan), selected, indices);
+                } else {
+                    let mut memory = Memory::default();
+                    for (row, index) in range.clone().zip(&mut *indices) {
+                        *index = selected.find(&elements[row * n..(row + 1) * n], nan, &mut memory) as i64;
+                    }
                 }
-                let mut items = Vec::new();
-                for (row, index) in range.zip(part) {
-                    *index = selected.find(&values[row * n..(row + 1) * n], nan, &mut items) as i64;
-                }
+                take(elements, (n, width), range.start, indices, values);
             });
             Ok(())
         })
     })
 }
 
-/// The elements of each row of `n` elements of a dense tensor at the index `found`.
-fn take_from_rows(name: &str, rows: &Tensor, n: usize, found: &Tensor, taken: &Tensor) -> Result<()> {
-    dispatch_all_types!(ordered, rows.dtype(), name, T => {
-        type N = <T as ElementBits>::Number;
-        with_slices(name, &[rows, found], &[taken], |s| {
-            let (values, found, out) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
-            fill(out, 1, |range, part| {
-                for (row, to) in range.zip(part) {
-                    *to = values[row * n + found[row] as usize].normalized();
-                }
-            });
-            Ok(())
-        })
-    })
+/// The elements of columns from number `first` on at the indices `found`.
+fn take<N: Numeric>(
+    elements: &[N],
+    (n, width): (usize, usize),
+    first: usize,
+    found: &[i64],
+    taken: &mut [N],
+) {
+    let (mut block, mut column) = (first / width, first % width);
+    for (to, index) in taken.iter_mut().zip(found) {
+        *to = elements[(block * n + *index as usize) * width + column].normalized();
+        column += 1;
+        if column == width {
+            (block, column) = (block + 1, 0);
+        }
+    }
+}
+
+/// Columns from which on short ones are read where they are, as vectors; fewer are moved to rows.
+const MIN_COLUMNS: usize = 8;
+
+/// Dense memory with the elements along a dimension of size `n`, and how many elements one is from the next there.
+fn columns_along(self_: &Tensor, dim: i64, n: usize) -> Result<(Tensor, usize)> {
+    let d = shape::wrap_dim(dim, self_.dim())?;
+    let width = shape::product(self_.sizes().get(d + 1..).unwrap_or_default()) as usize;
+    if n <= MAX_SHORT_LEN && width >= MIN_COLUMNS && self_.is_contiguous() {
+        return Ok((self_.clone(), width));
+    }
+    Ok((rows_along(self_, dim)?, 1))
 }
 
 /// The tensor with dimension `dim` moved to the end, dense.
@@ -131,12 +174,14 @@ fn reduced(
         return Ok(());
     }
     let n = length(name, self_, dim)? as usize;
-    let rows = rows_along(self_, dim)?;
-    // The results may share memory with `self_`.
+    let (dense, width) = columns_along(self_, dim, n)?;
+    let is_own = |t: &Tensor| t.is_contiguous() && !Storage::ptr_eq(t.storage(), dense.storage());
+    if is_own(values) && is_own(indices) && !Storage::ptr_eq(values.storage(), indices.storage()) {
+        return select(name, &dense, (n, width), (values, indices), selected);
+    }
     let taken = TensorSpec::like(self_, &[values.numel()]).allocate(name)?;
     let found = TensorSpec::like(self_, &[values.numel()]).with_dtype(ScalarType::I64).allocate(name)?;
-    find_in_rows(name, &rows, n, selected, &found)?;
-    take_from_rows(name, &rows, n, &found, &taken)?;
+    select(name, &dense, (n, width), (&taken, &found), selected)?;
     copy::copy_(values, &view::view(&taken, values.sizes())?, false)?;
     copy::copy_(indices, &view::view(&found, indices.sizes())?, false)
 }

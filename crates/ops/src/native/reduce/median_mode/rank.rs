@@ -1,4 +1,4 @@
-//! The index of the element of a given rank in a row: by selection, in long rows by counting digits of the sort keys.
+//! The index of the element of a given rank in a row: by selection among the sort keys, in long rows by counting their digits.
 
 use crate::native::element_bits::Sortable;
 use crate::scratch;
@@ -24,14 +24,44 @@ pub(super) fn collect_items<N: Sortable>(row: &[N], items: &mut Vec<Keyed>) {
     }
 }
 
-/// The index of the element of rank `k`, which is less than the length; equal elements are ranked by index. `items` is scratch memory.
+/// Scratch memory of [`index_of_rank`].
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) items: Vec<Keyed>,
+    keys: Vec<u64>,
+    short_keys: Vec<u32>,
+}
+
+/// The index of the element of rank `k`, which is less than the length; equal elements are ranked by index.
 #[inline(always)]
-pub(super) fn index_of_rank<N: Sortable>(row: &[N], k: usize, items: &mut Vec<Keyed>) -> usize {
+pub(super) fn index_of_rank<N: Sortable>(row: &[N], k: usize, memory: &mut Memory) -> usize {
     if row.len() >= RADIX_MIN_LEN {
-        return index_in_long_row(row, k, items);
+        index_in_long_row(row, k, &mut memory.items)
+    } else if size_of::<N>() <= size_of::<u32>() {
+        index_by_key(row, k, &mut memory.short_keys, |value| value.sort_key() as u32)
+    } else {
+        index_by_key(row, k, &mut memory.keys, |value| value.sort_key())
     }
-    collect_items(row, items);
-    items.select_nth_unstable(k).1.1
+}
+
+/// [`index_of_rank`] by selection of a sort key, which is the only one that moves: the index is sought afterwards.
+#[inline(never)]
+fn index_by_key<N: Sortable, K: Copy + Ord>(
+    row: &[N],
+    k: usize,
+    keys: &mut Vec<K>,
+    key_of: impl Fn(N) -> K,
+) -> usize {
+    if keys.capacity() < row.len() {
+        *keys = scratch::with_capacity(row.len());
+    }
+    keys.clear();
+    keys.extend(row.iter().map(|value| key_of(*value)));
+    let (before, key, _) = keys.select_nth_unstable(k);
+    let key = *key;
+    let rank_among_equal = before.iter().filter(|other| **other == key).count();
+    let equal = row.iter().enumerate().filter(|(_, value)| key_of(**value) == key);
+    equal.map(|(index, _)| index).nth(rank_among_equal).unwrap_or(0)
 }
 
 /// [`index_of_rank`] by most significant digits first: each pass over the row counts the elements for each value of the next digit, among

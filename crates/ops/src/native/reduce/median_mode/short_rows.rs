@@ -4,6 +4,7 @@ use super::Selected;
 use crate::native::element_bits::Sortable;
 use crate::native::short_rows::{Block, MAX_SHORT_LEN, PerRow, ROWS, load_keys, stable_ranks};
 use crate::vectorized::with_processor_vectors;
+use std::ops::Range;
 
 /// The sort keys of a block of rows.
 struct Keys {
@@ -28,6 +29,32 @@ pub(super) fn find_in_short_rows<N: Sortable>(
         for (to, index) in found.iter_mut().zip(indices) {
             *to = index as i64;
         }
+    }
+}
+
+/// [`find_in_short_rows`] for the columns, counted over all blocks, of dense blocks of `n` by `width` elements.
+pub(super) fn find_in_short_columns<N: Sortable>(
+    elements: &[N],
+    (n, width, nan): (usize, usize, Option<u64>),
+    columns: Range<usize>,
+    selected: Selected,
+    mut found: &mut [i64],
+) {
+    let mut block = Keys { keys: [[0; ROWS]; MAX_SHORT_LEN], n, nan };
+    let mut at = columns.start;
+    while at < columns.end {
+        let (number, column) = (at / width, at % width);
+        let count = ROWS.min(width - column).min(columns.end - at);
+        let first = number * n * width + column;
+        for (i, keys) in block.keys[..n].iter_mut().enumerate() {
+            let values = &elements[first + i * width..][..count];
+            keys.iter_mut().zip(values).for_each(|(key, value)| *key = value.sort_key());
+        }
+        let (targets, others) = std::mem::take(&mut found).split_at_mut(count);
+        for (to, index) in targets.iter_mut().zip(block.find(selected)) {
+            *to = index as i64;
+        }
+        (found, at) = (others, at + count);
     }
 }
 
