@@ -83,7 +83,7 @@ fn in_one_pass(name: &str, self_: &Tensor, indices: &[Vec<i64>], padding: &[i64]
         offsets.push(along);
     }
     let out = TensorSpec::like(self_, &sizes).allocate(name)?;
-    let Some(columns) = offsets.pop() else { return Ok(out) };
+    let Some(mut columns) = offsets.pop() else { return Ok(out) };
     if out.numel() == 0 {
         return Ok(out);
     }
@@ -91,6 +91,14 @@ fn in_one_pass(name: &str, self_: &Tensor, indices: &[Vec<i64>], padding: &[i64]
     let inner = padding[0].max(0) as usize..columns.len().saturating_sub(padding[1].max(0) as usize);
     let is_worth_a_call = self_.strides().last() == Some(&1) && inner.len() > SHORT;
     let inner = if is_worth_a_call { inner } else { 0..0 };
+    // Rows that are copied one element at a time are short: several of them are one row, as many as the largest table has.
+    while inner.is_empty()
+        && let [_, .., along] = &offsets[..]
+        && columns.len().saturating_mul(along.len()) <= MAX_TABLE
+    {
+        columns = fallible::collect(along.iter().flat_map(|row| columns.iter().map(move |at| row + at)))?;
+        offsets.pop();
+    }
     dispatch_all_types!(moved, self_.dtype(), name, T => {
         with_slices(name, &[self_], &[&out], |s| {
             type B = <T as ElementBits>::Bits;
@@ -106,6 +114,8 @@ type Offsets = SmallVec<[Vec<usize>; 5]>;
 
 /// Runs of so few elements are copied one by one.
 const SHORT: usize = 8;
+/// The largest table of the offsets of such runs, in elements.
+const MAX_TABLE: usize = 1 << 10;
 
 /// Copies the rows at `rows`, each of whose elements is at the offsets `columns`; those of `inner` are adjacent.
 fn copy_rows<B: RawBits>(
@@ -119,6 +129,10 @@ fn copy_rows<B: RawBits>(
         let starts = RowStarts::new(rows, range.start / width);
         for (to, start) in part.chunks_exact_mut(width).zip(starts) {
             let source = &from[start..];
+            if inner.is_empty() {
+                to.iter_mut().zip(columns).for_each(|(to, at)| *to = source[*at]);
+                continue;
+            }
             let border = (0..inner.start).chain(inner.end..width);
             border.for_each(|i| to[i] = source[columns[i]]);
             if let Some(first) = columns[inner.clone()].first() {
