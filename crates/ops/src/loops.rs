@@ -75,6 +75,7 @@ mod strided;
 mod tiles;
 pub(crate) mod transposed;
 
+pub(crate) use convert::{Convert, converter};
 pub use copy::copy_kernel;
 pub use formulas::{
     Comparison, ComplexComparison, ComplexFormula, ComplexToReal, Division, DivisionFormula, FloatComparison,
@@ -85,6 +86,7 @@ pub(crate) use generate::Words64;
 pub use generate::{
     generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal, normal_expression,
 };
+pub(crate) use row_offsets::RowOffsets;
 pub use select::{all_true, select_kernel};
 
 use crate::dispatch_all_types;

@@ -8,7 +8,7 @@ use flambeau_core::{Result, ScalarType};
 use steps::{Direct, Parts, RealPart, Step, ToBool, ToComplex};
 
 /// Converts a number of dense elements from one type to another.
-pub(super) type Convert = unsafe fn(*const u8, *mut u8, usize);
+pub(crate) type Convert = unsafe fn(*const u8, *mut u8, usize);
 
 /// What an element of a kernel stands for.
 #[derive(Clone, Copy, PartialEq)]
@@ -45,7 +45,7 @@ pub(super) fn to_memory(kernel: ScalarType, memory: ScalarType, mapping: Mapping
 ///
 /// # Errors
 /// `NotImplemented` for a type without storage.
-pub(super) fn converter(from: ScalarType, to: ScalarType) -> Result<Convert> {
+pub(crate) fn converter(from: ScalarType, to: ScalarType) -> Result<Convert> {
     use ScalarType::{Complex64, Complex128};
     match (from, to) {
         _ if has_vectors(from) && has_vectors(to) => between_reals(from, to),

@@ -9,30 +9,39 @@ use super::transposed::transpose;
 const MIN_TRANSPOSED: usize = 8;
 
 /// Where the elements of rows are, in bytes from a base: the sum of the offset of a row and that of an element.
-pub(super) struct RowOffsets<'a> {
-    pub(super) rows: &'a [isize],
-    pub(super) elements: &'a [isize],
+pub(crate) struct RowOffsets<'a> {
+    pub(crate) rows: &'a [isize],
+    pub(crate) elements: &'a [isize],
     /// Bytes of an element.
-    pub(super) size: usize,
+    pub(crate) size: usize,
+}
+
+/// Whether each of the offsets is `step` from the one before; at least one is expected.
+fn is_even(offsets: &[isize], step: isize) -> bool {
+    !offsets.is_empty() && offsets.windows(2).all(|pair| pair[1] - pair[0] == step)
 }
 
 impl RowOffsets<'_> {
     /// The distance between rows, if it is constant, their elements are dense, and there are enough of them to be transposed.
     fn distance(&self) -> Option<isize> {
         let &[first, second, ..] = self.rows else { return None };
-        let (distance, size) = (second - first, self.size as isize);
-        let is_even =
-            |offsets: &[isize], step: isize| offsets.windows(2).all(|pair| pair[1] - pair[0] == step);
-        let is_matrix =
-            self.rows.len() >= MIN_TRANSPOSED && is_even(self.elements, size) && is_even(self.rows, distance);
+        let distance = second - first;
+        let is_matrix = self.rows.len() >= MIN_TRANSPOSED
+            && is_even(self.elements, self.size as isize)
+            && is_even(self.rows, distance);
         is_matrix.then_some(distance)
     }
 
-    /// Copies the elements from `base` to a strip.
+    /// Bytes of an element of all rows, if they are adjacent.
+    fn adjacent(&self) -> Option<usize> {
+        is_even(self.rows, self.size as isize).then_some(self.rows.len() * self.size)
+    }
+
+    /// Copies the elements from `base` to a strip: element `i` of row `j` to `i * STRIP + j`.
     ///
     /// # Safety
     /// - They are readable, and the strip takes them.
-    pub(super) unsafe fn gather(&self, base: *const u8, strip: *mut u8) {
+    pub(crate) unsafe fn gather(&self, base: *const u8, strip: *mut u8) {
         let step = STRIP * self.size;
         // SAFETY: this function's condition.
         unsafe {
@@ -40,6 +49,13 @@ impl RowOffsets<'_> {
                 let from = base.wrapping_offset(self.rows[0] + self.elements[0]);
                 let shape = [self.rows.len(), self.elements.len()];
                 return transpose(from, distance, shape, self.size, strip, step);
+            }
+            if let Some(bytes) = self.adjacent() {
+                for (i, element) in self.elements.iter().enumerate() {
+                    let from = base.wrapping_offset(self.rows[0] + element);
+                    strip.add(i * step).copy_from_nonoverlapping(from, bytes);
+                }
+                return;
             }
             match self.size {
                 1 => self.gather_bits::<u8>(base, strip.cast()),
@@ -55,7 +71,7 @@ impl RowOffsets<'_> {
     ///
     /// # Safety
     /// - The strip has them, and they are writable.
-    pub(super) unsafe fn scatter(&self, strip: *const u8, base: *mut u8) {
+    pub(crate) unsafe fn scatter(&self, strip: *const u8, base: *mut u8) {
         let step = STRIP * self.size;
         // SAFETY: this function's condition.
         unsafe {

@@ -12,6 +12,7 @@ mod lanes;
 
 pub use affine_grid::affine_grid_generator;
 
+use crate::loops::converter;
 use crate::loops::reduce::computing_type;
 use crate::native::guarded_slices::{fill_chunks, with_slices};
 use crate::native::pointwise::accumulate::dispatches_to_cpu;
@@ -20,8 +21,12 @@ use crate::native::shape::view::alias;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, ops, scratch};
+use bytemuck::Pod;
 use flambeau_core::{DimVec, Element, MemoryFormat, Result, ScalarType, bail, ensure, shape};
-use interpolation::{NO_PIXEL, Pass, Real, Sampling, table};
+use images::Points;
+use interpolation::{NO_PIXEL, Pass, Real, Sampling, WeightedPixel, table};
+use lanes::Channels;
+use smallvec::SmallVec;
 
 const NAME: &str = "grid_sampler()";
 
@@ -102,48 +107,114 @@ fn readable_images(images: &Tensor) -> Result<Tensor> {
     if images::spans_few(images) { readable(images) } else { converted(images) }
 }
 
-/// Samples images: the table of the weights of an image first, then its channels. Where these are computed in lanes, each thread
-/// has images of its own; larger ones follow one another.
-fn sample_images<N: Element + Real>(
-    how: &Sampling,
-    [grid, from, to]: [&Tensor; 3],
-    sizes: &[usize],
-    transposed: bool,
-) -> Result<()> {
-    let (batch, channels) = (grid.sizes()[0] as usize, to.sizes()[1] as usize);
-    let points = shape::product(&grid.sizes()[1..=sizes.len()]) as usize;
-    let pass = Pass { pixels: sizes.iter().product(), points, each: how.pixels_per_sample(), transposed };
-    let in_lanes = lanes::suit(pass.pixels, points, channels);
-    let image = to.numel() as usize / batch;
-    let sampled = with_slices(NAME, &[grid, from], &[to], |s| {
-        let (grid, from, to) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<N>(0)?);
-        let part = |all: usize, n: usize| n * (all / batch)..(n + 1) * (all / batch);
-        let run = |first: usize, to: &mut [N]| {
-            let mut weights = scratch::filled((NO_PIXEL, N::narrow(0.0)), points * pass.each);
-            for (to, n) in to.chunks_exact_mut(image).zip(first..) {
-                table(how, &grid[part(grid.len(), n)], sizes, &mut weights);
-                let from = &from[part(from.len(), n)];
-                if in_lanes { lanes::run(&pass, &weights, from, to) } else { pass.run(&weights, from, to) }
-            }
-        };
-        scratch::catch(|| {
-            if in_lanes {
-                let grain = GRAIN / (points * pass.each * channels);
-                fill_chunks(to, image, grain, |range, part| run(range.start / image, part));
-            } else {
-                run(0, to);
-            }
-            Ok(())
-        })
-    });
-    sampled.map_err(|e| e.in_operator(NAME))
+/// Large images, or those whose channels are in lanes: the table of the weights of an image first, then its channels.
+struct Images<'a> {
+    how: &'a Sampling,
+    sizes: &'a [usize],
+    pass: Pass,
+    batch: usize,
+    channels: usize,
 }
 
-/// Computes `made` from `from`, in f32 or f64.
+impl<'a> Images<'a> {
+    fn new(how: &'a Sampling, [grid, to]: [&Tensor; 2], sizes: &'a [usize], transposed: bool) -> Self {
+        let points = shape::product(&grid.sizes()[1..=sizes.len()]) as usize;
+        let pass = Pass { pixels: sizes.iter().product(), points, each: how.pixels_per_sample(), transposed };
+        Images { how, sizes, pass, batch: grid.sizes()[0] as usize, channels: to.sizes()[1] as usize }
+    }
+
+    /// Calls `body` with the number of each image from `first` on, its weights and its part of `to`.
+    fn each<B, N: Element + Real>(
+        &self,
+        grid: &[N],
+        first: usize,
+        to: &mut [B],
+        image: usize,
+        body: impl Fn(usize, &mut [WeightedPixel<N>], &mut [B]),
+    ) {
+        let mut weights = scratch::filled((NO_PIXEL, N::narrow(0.0)), self.pass.points * self.pass.each);
+        let coordinates = grid.len() / self.batch;
+        for (to, n) in to.chunks_exact_mut(image).zip(first..) {
+            table(self.how, &grid[n * coordinates..][..coordinates], self.sizes, &mut weights);
+            body(n, &mut weights, to);
+        }
+    }
+
+    /// One image after another, of contiguous elements.
+    fn in_turn<N: Element + Real>(&self, [grid, from, to]: [&Tensor; 3]) -> Result<()> {
+        with_slices(NAME, &[grid, from], &[to], |s| {
+            let (grid, from, to) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<N>(0)?);
+            let (image, own) = (to.len() / self.batch, from.len() / self.batch);
+            scratch::catch(|| {
+                self.each(grid, 0, to, image, |n, weights, to| {
+                    self.pass.run(weights, &from[n * own..][..own], to);
+                });
+                Ok(())
+            })
+        })
+    }
+
+    /// Images of each thread's own, whose channels are in lanes, from elements of any strides and of the size of `B`.
+    fn in_lanes<B: Pod + Send + Sync, N: Element + Real>(
+        &self,
+        [grid, from, to]: [&Tensor; 3],
+    ) -> Result<()> {
+        let (dtype, computed) = (from.dtype(), grid.dtype());
+        let convert = match dtype == computed {
+            true => None,
+            false => Some([converter(dtype, computed)?, converter(computed, dtype)?]),
+        };
+        let points = Points::new(from, 1, 2, self.sizes.len())?;
+        let grain = GRAIN / (self.pass.points * self.pass.each * self.channels);
+        with_slices(NAME, &[grid, from], &[to], |s| {
+            let (grid, from, to) = (s.read::<N>(0)?, s.read::<B>(1)?, s.write::<B>(0)?);
+            let image = to.len() / self.batch;
+            scratch::catch(|| {
+                fill_chunks(to, image, grain, |range, part| {
+                    self.each(grid, range.start / image, part, image, |n, weights, to| {
+                        let (elements, offsets) = (&from[n * points.image..], &points.offsets[..]);
+                        lanes::run(
+                            &self.pass,
+                            weights,
+                            &Channels { elements, step: points.channel, offsets, convert },
+                            to,
+                        );
+                    });
+                });
+                Ok(())
+            })
+        })
+    }
+}
+
+fn not_implemented<T>(dtype: ScalarType) -> Result<T> {
+    bail!(
+        NotImplemented,
+        operator = "grid_sampler",
+        argument = "input",
+        "\"grid_sampler\" not implemented for '{dtype}'"
+    )
+}
+
+/// Computes `output` from `from`, in f32 or f64.
 fn run(how: &Sampling, [grid, from, output]: [&Tensor; 3], spatial: &[i64], transposed: bool) -> Result<()> {
     let count = |sizes: &[i64]| shape::product(sizes) as usize;
     let (pixels, points) = (count(spatial), count(&grid.sizes()[1..=spatial.len()]));
-    let whole_images = images::suit(how, pixels, points, output.sizes()[1] as usize);
+    let channels = output.sizes()[1] as usize;
+    let sizes: SmallVec<[usize; 3]> = spatial.iter().map(|size| *size as usize).collect();
+    let computes = from.numel() > 0 && grid.numel() > 0;
+    if computes && lanes::suit(pixels, points, channels) {
+        let tensors = [&converted(grid)?, &alias(from)?, output];
+        let images = Images::new(how, [grid, output], &sizes, transposed);
+        let sampled = match from.dtype() {
+            ScalarType::F64 => images.in_lanes::<f64, f64>(tensors),
+            ScalarType::F32 => images.in_lanes::<f32, f32>(tensors),
+            ScalarType::F16 | ScalarType::BF16 => images.in_lanes::<u16, f32>(tensors),
+            other => not_implemented(other),
+        };
+        return sampled.map_err(|e| e.in_operator(NAME));
+    }
+    let whole_images = images::suit(how, pixels, points, channels);
     let (grid, from) = if whole_images {
         (readable(grid)?, readable_images(from)?)
     } else {
@@ -152,25 +223,20 @@ fn run(how: &Sampling, [grid, from, output]: [&Tensor; 3], spatial: &[i64], tran
     let direct = from.dtype() == output.dtype();
     let wide =
         if direct { output.clone() } else { TensorSpec::like(&from, output.sizes()).allocate(NAME)? };
-    let computes = from.numel() > 0 && grid.numel() > 0;
     if transposed || !computes {
         crate::native::factory::copy::zero_(&wide)?;
     }
-    let (sizes, tensors) =
-        (spatial.iter().map(|size| *size as usize).collect::<Vec<_>>(), [&grid, &from, &wide]);
+    let tensors = [&grid, &from, &wide];
     if computes {
-        match from.dtype() {
-            ScalarType::F64 if whole_images => images::run::<f64>(how, tensors, transposed)?,
-            ScalarType::F32 if whole_images => images::run::<f32>(how, tensors, transposed)?,
-            ScalarType::F64 => sample_images::<f64>(how, tensors, &sizes, transposed)?,
-            ScalarType::F32 => sample_images::<f32>(how, tensors, &sizes, transposed)?,
-            other => bail!(
-                NotImplemented,
-                operator = "grid_sampler",
-                argument = "input",
-                "\"grid_sampler\" not implemented for '{other}'"
-            ),
-        }
+        let images = Images::new(how, [&grid, &wide], &sizes, transposed);
+        let sampled = match from.dtype() {
+            ScalarType::F64 if whole_images => images::run::<f64>(how, tensors, transposed),
+            ScalarType::F32 if whole_images => images::run::<f32>(how, tensors, transposed),
+            ScalarType::F64 => images.in_turn::<f64>(tensors),
+            ScalarType::F32 => images.in_turn::<f32>(tensors),
+            other => not_implemented(other),
+        };
+        sampled.map_err(|e| e.in_operator(NAME))?;
     }
     if direct { Ok(()) } else { ops::copy_(output, &wide, false) }
 }

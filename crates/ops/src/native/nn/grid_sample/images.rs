@@ -37,15 +37,15 @@ pub(super) fn spans_few(image: &Tensor) -> bool {
 }
 
 /// Where the channels of images of an operand are, or the coordinates of a grid, and the offset of each point.
-struct Points {
-    image: usize,
-    channel: usize,
-    offsets: Vec<usize>,
+pub(super) struct Points {
+    pub(super) image: usize,
+    pub(super) channel: usize,
+    pub(super) offsets: Vec<usize>,
 }
 
 impl Points {
     /// Of a tensor with these dimensions of points, in row-major order.
-    fn new(tensor: &Tensor, channel: usize, first: usize, dims: usize) -> Result<Self> {
+    pub(super) fn new(tensor: &Tensor, channel: usize, first: usize, dims: usize) -> Result<Self> {
         let (sizes, strides) = (tensor.sizes(), tensor.strides());
         let count: i64 = sizes[first..first + dims].iter().product();
         let mut offsets = fallible::filled(0, count as usize).map_err(|e| e.in_operator(NAME))?;
@@ -194,11 +194,22 @@ impl<N: Real> Loops<'_, N> {
                 along[d] = steeper[d];
                 *slopes = combined::<N, ALONG, EACH>(&along, &self.pixels.axes);
             }
+            // Pixels outside of the image, and those that the gradient does not depend on, are left out.
+            let mut counts = [0; DIMS];
+            for (count, slopes) in counts.iter_mut().zip(&mut slopes) {
+                for i in 0..EACH {
+                    if slopes[i].0 != NO_PIXEL {
+                        slopes[*count] = slopes[i];
+                        *count += 1;
+                    }
+                }
+            }
             let mut sums = [0.0; DIMS];
-            for c in 0..self.channels {
+            let channels = if counts == [0; DIMS] { 0 } else { self.channels };
+            for c in 0..channels {
                 let (grad, image) = (grad[values.at(n, c, point)].wide(), self.pixels.of(self.from, n, c));
-                for (sum, slopes) in sums[..dims].iter_mut().zip(&slopes) {
-                    *sum += grad * gathered(slopes, image).wide();
+                for ((sum, slopes), count) in sums[..dims].iter_mut().zip(&slopes).zip(counts) {
+                    *sum += grad * gathered(&slopes[..count], image).wide();
                 }
             }
             for (to, sum) in to.iter_mut().zip(sums[..dims].iter().rev()) {
