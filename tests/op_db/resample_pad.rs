@@ -319,7 +319,64 @@ fn sizings() -> Vec<Row> {
     rows
 }
 
+/// The transpose of a linear map of arrays of `sizes`: the products of `grad` with what each element alone is mapped to.
+fn transposed(grad: &Array, sizes: &[usize], map: impl Fn(&Array) -> Array) -> Array {
+    build(sizes, |at| {
+        let alone = map(&build(sizes, |i| f64::from(u8::from(i == at))));
+        alone.data.iter().zip(&grad.data).map(|(x, grad)| x * grad).sum()
+    })
+}
+
+/// What `_resample` computes of the modes 2, 3 and 4: its scales are 0, or the elements in front of an image of one dimension.
+fn resampled(x: &Array, sizes: &[usize], mode: i64, align: bool) -> Array {
+    match mode {
+        2 => smooth(x, sizes, align, None, (hat, 1)),
+        3 => smooth(x, sizes, align, None, (keys, 2)),
+        _ => resized(x, 2, sizes[0], |at, _| vec![(at as i64 - 2, 1.0)]),
+    }
+}
+
+fn resamplings() -> Vec<Row> {
+    let images: [&[usize]; 3] = [&[1, 2, 4], &[1, 2, 3, 4], &[1, 1, 2, 3, 2]];
+    let requested: [&[i64]; 3] = [&[7], &[5, 2], &[3, 2, 5]];
+    let cases: [(usize, i64, bool); 5] =
+        [(0, 2, false), (1, 2, true), (1, 3, false), (2, 2, false), (0, 4, false)];
+    let how = |(n, mode, align): (usize, i64, bool)| {
+        let scale = if mode == 4 { 2.0 } else { 0.0 };
+        vec![mode.into(), align.into(), Arg::from(Value::Floats(vec![scale; n + 1]))]
+    };
+    let mode_of = |a: &[Arg]| match &a[2] {
+        Arg::Value(Value::Int(mode)) => *mode,
+        _ => 0,
+    };
+    let (mut forward, mut backward) = (
+        row("_resample").types(WIDE_FLOATS).ulps(8.0).terms(9.0),
+        row("_resample_transposed").types(WIDE_FLOATS).ulps(8.0).terms(27.0),
+    );
+    for case in cases {
+        let (image, to) = (images[case.0], requested[case.0]);
+        let made: Vec<usize> = image[..2].iter().copied().chain(to.iter().map(|n| *n as usize)).collect();
+        let own: Vec<i64> = image.iter().map(|n| *n as i64).collect();
+        forward = forward.sample([vec![t(image), ints(to)], how(case)].concat());
+        backward = backward.sample([vec![t(&made), ints(&own)], how(case)].concat());
+    }
+    let bad = || vec![7i64.into(), false.into(), Arg::from(Value::Floats(vec![0.0]))];
+    let refused = ErrorKind::InvalidArgument;
+    vec![
+        forward
+            .reference(move |a| vec![resampled(a[0].array(), &a[1].dims(0), mode_of(a), a[3].flag())])
+            .refuses([vec![t(&[1, 2, 4]), ints(&[7])], bad()].concat(), refused, "expected a mode"),
+        backward
+            .reference(move |a| {
+                let to = a[0].array().sizes[2..].to_vec();
+                let map = |x: &Array| resampled(x, &to, mode_of(a), a[3].flag());
+                vec![transposed(a[0].array(), &a[1].dims(0), map)]
+            })
+            .refuses([vec![t(&[1, 2, 4]), ints(&[1, 2, 7])], bad()].concat(), refused, "expected a mode"),
+    ]
+}
+
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [shuffles(), columns(), borders(), lines(), sizings()].into_iter().flatten().collect()
+    [shuffles(), columns(), borders(), lines(), sizings(), resamplings()].into_iter().flatten().collect()
 }

@@ -2,7 +2,9 @@
 
 //! Recording of the operators in `upsample`.
 
-use crate::record::out_variant;
+use crate::record::{node, out_variant, recorded};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
 out_variant! { UPSAMPLE_NEAREST1D_OUT(self_, output_size, scales, out), refused of [self_, out] }
 out_variant! { UPSAMPLE_NEAREST1D_VEC_OUT(input, output_size, scale_factors, out), refused of [input, out] }
@@ -42,3 +44,29 @@ out] }
 
 out_variant! { UPSAMPLE_BICUBIC2D_VEC_OUT(input, output_size, align_corners, scale_factors, out), refused of [input,
 out] }
+
+node! {
+    ResampleBackward0 { align_corners: bool, mode: i64, scales: Vec<f64>, self_sizes: DimVec }
+    gradients(self, grads, grad = 0) [];
+    self_ => ops::_resample_transposed(grad, &self.self_sizes, self.mode, self.align_corners, &self.scales),
+}
+
+recorded! {
+    _RESAMPLE(self_, size, mode, align_corners, scales) -> result, edges of [self_];
+    set_history(&mut result),
+    ResampleBackward0 { align_corners, mode, scales: <[_]>::to_vec(scales),
+        self_sizes: DimVec::from_slice(self_.sizes()) }
+}
+
+node! {
+    ResampleTransposedBackward0 { align_corners: bool, grad_output_sizes: DimVec, mode: i64, scales: Vec<f64> }
+    gradients(self, grads, grad = 0) [];
+    grad_output => ops::_resample(grad, &self.grad_output_sizes, self.mode, self.align_corners, &self.scales),
+}
+
+recorded! {
+    _RESAMPLE_TRANSPOSED(grad_output, input_size, mode, align_corners, scales) -> result, edges of [grad_output];
+    set_history(&mut result),
+    ResampleTransposedBackward0 { align_corners, grad_output_sizes: DimVec::from_slice(grad_output.sizes()), mode,
+        scales: <[_]>::to_vec(scales) }
+}

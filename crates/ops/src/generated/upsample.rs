@@ -400,3 +400,19 @@ operator! {
         copy_to_out(&result, out)
     },
 }
+
+operator! {
+    /// The last dimensions, one for each of `scales`, resized to the sizes at the end of `size`. `mode` is 0 for the nearest element, 1 for that of the exact variant, 2 for linear and 3 for cubic interpolation; a scale of 0 is the ratio of the sizes. 4 is padding by replication and 5 by reflection; the scales are the elements in front.
+    _RESAMPLE: "_resample(Tensor self, SymInt[] size, int mode, bool align_corners, float[] scales) -> Tensor",
+        _resample(self_: &Tensor, size: &[i64], mode: i64, align_corners: bool, scales: &[f64]) -> Tensor, by [self_];
+    CompositeExplicitAutograd => native::nn::upsample::_resample(self_, size, mode, align_corners, scales),
+}
+
+operator! {
+    /// The gradient of `_resample`, whose input has the sizes at the end of `input_size` in these dimensions.
+    _RESAMPLE_TRANSPOSED: "_resample_transposed(Tensor grad_output, SymInt[] input_size, int mode, bool align_corners, float[] scales) -> Tensor",
+        _resample_transposed(grad_output: &Tensor, input_size: &[i64], mode: i64, align_corners: bool,
+        scales: &[f64]) -> Tensor, by [grad_output];
+    CompositeExplicitAutograd => native::nn::upsample::_resample_transposed(grad_output, input_size, mode,
+        align_corners, scales),
+}

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::device::or_on_device;
-use super::packed;
+use super::packed::{self, Cursor};
 use super::rolled::{RolledDim, RolledSource};
 use super::streaming;
 use super::strided::copy_strided;

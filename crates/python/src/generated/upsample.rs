@@ -74,4 +74,11 @@ bindings! {
         function (input: tensor, output_size: optional ints(0), align_corners: boolean,
             scale_factors: optional floats) returns upsample_bicubic2d_vec, out upsample_bicubic2d_vec_out;
     }
+    "_resample": "The last dimensions, one for each of `scales`, resized to the sizes at the end of `size`. `mode` is 0 for the nearest element, 1 for that of the exact variant, 2 for linear and 3 for cubic interpolation; a scale of 0 is the ratio of the sizes. 4 is padding by replication and 5 by reflection; the scales are the elements in front." {
+        function (input: tensor, size: ints(0), mode: int, align_corners: boolean, scales: floats) returns _resample;
+    }
+    "_resample_transposed": "The gradient of `_resample`, whose input has the sizes at the end of `input_size` in these dimensions." {
+        function (grad_output: tensor, input_size: ints(0), mode: int, align_corners: boolean,
+            scales: floats) returns _resample_transposed;
+    }
 }

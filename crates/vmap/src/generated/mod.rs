@@ -509,6 +509,8 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::TRIL_,
             &ops::TRIU,
             &ops::TRIU_,
+            &ops::_RESAMPLE,
+            &ops::_RESAMPLE_TRANSPOSED,
             &ops::DETACH,
             &ops::VIEW_DTYPE,
             &ops::ALIAS,

@@ -299,6 +299,7 @@ const OPS: Crate = Crate {
             "native/nn/pooling/channels",
             "native/nn/pooling/mean",
             "native/nn/upsample/dense",
+            "native/nn/upsample/sums",
             "native/pointwise/activation",
             "native/pointwise/activation_piecewise",
             "native/pointwise/binary",

@@ -20,6 +20,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/native/nn/grid_sample/lanes.rs", "transposes channels to lanes"),
     ("crates/ops/src/native/nn/recurrent/cell_rows.rs", "rows of gates are loaded as vectors"),
     ("crates/ops/src/native/nn/upsample/dense.rs", "enters kernels for an instruction set"),
+    ("crates/ops/src/native/nn/upsample/sums.rs", "transposes images to lanes"),
     ("crates/ops/src/native/reduce/hash_tensor.rs", "enters kernels for an instruction set"),
     ("crates/ops/src/native/pointwise/accumulate.rs", "adds small tensors without the iterator"),
     ("crates/capi/src/", "C calls it, and it calls functions of plug-ins"),

@@ -78,6 +78,7 @@ mod transforms;
 mod tril_triu;
 mod unary;
 mod unique;
+mod upsample;
 mod var_mean;
 mod vector_norm;
 mod view;

@@ -1,4 +1,4 @@
-//! Reflection and replication padding: one pass over the rows on the CPU, else `index_select` along each padded dimension.
+//! Reflection and replication padding: one pass over the rows on the CPU, else `_resample`.
 
 use crate::native::element_bits::{ElementBits, RawBits};
 use crate::native::guarded_slices::{fill, with_slices};
@@ -59,15 +59,9 @@ fn padded(
         // An alias, whose sizes no other thread changes.
         return in_one_pass(name, &alias(self_)?, &indices, padding);
     }
-    let mut output = self_.clone();
-    for ((indices, pair), d) in indices.into_iter().zip(padding.chunks(2)).zip((0..rank).rev()) {
-        if *pair != [0, 0] {
-            let count = indices.len() as i64;
-            output =
-                output.index_select(d as i64, &Tensor::from_vec(indices, &[count])?.to(self_.device())?)?;
-        }
-    }
-    if padding.iter().all(|p| *p == 0) { ops::clone(&output, None) } else { Ok(output) }
+    let sizes: DimVec = indices.iter().rev().map(|indices| indices.len() as i64).collect();
+    let before: SmallVec<[f64; 3]> = padding.chunks(2).rev().map(|pair| pair[0] as f64).collect();
+    ops::_resample(self_, &sizes, if is_reflection { 5 } else { 4 }, false, &before)
 }
 
 /// The padded tensor, given the indices of its elements along each padded dimension, innermost first.
@@ -179,13 +173,13 @@ impl Iterator for RowStarts<'_> {
 }
 
 /// Reflects an index at the border, which is not repeated.
-fn reflected(index: i64, size: i64) -> i64 {
+pub(super) fn reflected(index: i64, size: i64) -> i64 {
     let index = index.abs();
     if index < size { index } else { 2 * (size - 1) - index }
 }
 
 /// The index of the border element that is nearest.
-fn replicated(index: i64, size: i64) -> i64 {
+pub(super) fn replicated(index: i64, size: i64) -> i64 {
     index.clamp(0, size - 1)
 }
 

@@ -2,24 +2,35 @@
 //! weighted sums of two or four neighbours.
 
 mod dense;
+mod sums;
 
+use super::padding::{reflected, replicated};
 use crate::loops::reduce::computing_type;
+use crate::native::element_bits::Numeric;
 use crate::native::pointwise::accumulate::dispatches_to_cpu;
 use crate::native::shape::view::alias;
 use crate::structured::TensorSpec;
-use crate::{Tensor, ops};
+use crate::{Tensor, ops, scratch};
+use bytemuck::Pod;
 use dense::Dimension;
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, fallible};
 use smallvec::{SmallVec, smallvec};
+use sums::{Passes, Sums};
 
-/// The interpolation.
+/// The interpolation. The numbers are those of `_resample`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Nearest,
     NearestExact,
     Linear,
     Cubic,
+    Replication,
+    Reflection,
 }
+
+/// The interpolations in the order of their numbers.
+const KINDS: [Kind; 6] =
+    [Kind::Nearest, Kind::NearestExact, Kind::Linear, Kind::Cubic, Kind::Replication, Kind::Reflection];
 
 /// The largest number of elements of a channel of the output that one table describes.
 const MAX_PLANE: i64 = 1 << 14;
@@ -27,7 +38,7 @@ const MAX_PLANE: i64 = 1 << 14;
 impl Kind {
     /// Whether each output element is a copy of an input element; then any type is supported.
     fn copies_elements(self) -> bool {
-        matches!(self, Kind::Nearest | Kind::NearestExact)
+        !matches!(self, Kind::Linear | Kind::Cubic)
     }
 }
 
@@ -102,22 +113,136 @@ impl Resizing {
             "\"{name}\" not implemented for '{}'",
             input.dtype()
         );
-        let dtype = input.dtype();
         if input.numel() > 0 && dispatches_to_cpu(input.key_set()) {
             // An alias, whose sizes no other thread changes.
             return self.resized_dense(&alias(input)?, sizes, scales);
         }
+        let scales: SmallVec<[f64; 3]> = scales.iter().map(|scale| scale.unwrap_or(0.0)).collect();
+        ops::_resample(input, sizes, self.kind as i64, self.align_corners, &scales)
+    }
+
+    /// [`resized`](Self::resized) composed of operators of any device, along the last dimensions.
+    fn composed(&self, input: &Tensor, sizes: &[i64], scales: &[Option<f64>]) -> Result<Tensor> {
+        let dtype = input.dtype();
         let mut output =
             if self.kind.copies_elements() { input.clone() } else { input.to(computing_type(dtype))? };
+        let first = input.dim() - self.dims;
         for (d, size) in sizes.iter().enumerate() {
-            output = self.along(&output, 2 + d as i64, *size, scales[d])?;
+            output = self.along(&output, (first + d) as i64, *size, scales[d])?;
         }
         ops::clone(&output.to(dtype)?, Some(input.suggest_memory_format()))
     }
 
+    /// The transpose of [`composed`](Self::composed).
+    fn composed_transposed(&self, grad: &Tensor, sizes: &[i64], scales: &[Option<f64>]) -> Result<Tensor> {
+        let dtype = grad.dtype();
+        let (mut sum, first) = (grad.to(computing_type(dtype))?, grad.dim() - self.dims);
+        for (d, size) in sizes.iter().enumerate().rev() {
+            sum = self.along_transposed(&sum, first + d, *size, scales[d])?;
+        }
+        sum.to(dtype)
+    }
+
+    fn along_transposed(&self, grad: &Tensor, dim: usize, n: i64, scale: Option<f64>) -> Result<Tensor> {
+        let (size, double) = (grad.sizes()[dim], grad.dtype() == ScalarType::F64);
+        let all = fallible::collect((0..size).map(|index| self.neighbors(index, n, size, scale, double)))?;
+        let mut sizes = DimVec::from_slice(grad.sizes());
+        sizes[dim] = n;
+        let mut sum = ops::zeros(&sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
+        let mut along = DimVec::from_elem(1, grad.dim());
+        along[dim] = size;
+        for k in 0..all.first().map_or(0, |neighbors| neighbors.len()) {
+            let indices = fallible::collect(all.iter().map(|neighbors| neighbors[k].0))?;
+            let indices = Tensor::from_vec(indices, &[size])?.to(grad.device())?;
+            let part = if self.kind.copies_elements() {
+                grad.clone()
+            } else {
+                let weights = fallible::collect(all.iter().map(|neighbors| neighbors[k].1))?;
+                grad.mul(&Tensor::from_vec(weights, &along)?.to(grad.dtype())?.to(grad.device())?)?
+            };
+            sum = sum.index_add(dim as i64, &indices, &part)?;
+        }
+        Ok(sum)
+    }
+
+    /// The sums along each dimension from `own` to `sizes`, or their transposes.
+    fn passes<N: Numeric>(
+        &self,
+        [own, sizes]: [&[i64]; 2],
+        scales: &[Option<f64>],
+        transposed: bool,
+    ) -> Result<Passes<N>> {
+        let mut sums = SmallVec::new();
+        for (d, (from, to)) in own.iter().zip(sizes).enumerate() {
+            let (table, each) = self.table([*from, *to], scales[d], size_of::<N>() == size_of::<f64>())?;
+            let made = scratch::catch(|| {
+                let make = if transposed { Sums::transposed } else { Sums::new };
+                Ok(make(*from as usize, &table, each))
+            });
+            sums.push(made?);
+        }
+        Ok(Passes::new(if transposed { sizes } else { own }, sums, transposed))
+    }
+
+    /// The transposed sums of `grad`, which is floating point, on the CPU.
+    fn transposed_sums<N: Pod + Numeric>(
+        &self,
+        grad: &Tensor,
+        sizes: &[i64],
+        scales: &[Option<f64>],
+    ) -> Result<Tensor> {
+        let (name, computed) = (self.name, computing_type(grad.dtype()));
+        let (leading, made) = grad.sizes().split_at(grad.dim() - self.dims);
+        let all: DimVec = leading.iter().chain(sizes).copied().collect();
+        let passes = self.passes::<N>([sizes, made], scales, true)?;
+        if passes.suit_lanes() {
+            let out = TensorSpec::like(grad, &all).allocate(name)?;
+            sums::in_lanes(name, [grad, &out], &passes, (self.dims, computed))?;
+            return Ok(out);
+        }
+        let x = ops::clone(&grad.to(computed)?, Some(MemoryFormat::Contiguous))?;
+        let out = TensorSpec::like(&x, &all).allocate(name)?;
+        sums::by_dimension(name, [&x, &out], &passes)?;
+        out.to(grad.dtype())
+    }
+
+    /// Small images of any strides, or in half precision, resized with one in each lane; `None` for others.
+    fn resized_in_lanes<N: Pod + Numeric>(
+        &self,
+        x: &Tensor,
+        sizes: &[i64],
+        scales: &[Option<f64>],
+    ) -> Result<Option<Tensor>> {
+        let (leading, own) = x.sizes().split_at(x.dim() - self.dims);
+        let pixels = |sizes: &[i64]| sizes.iter().fold(1, |all: i64, size| all.saturating_mul(*size));
+        if pixels(own).max(pixels(sizes)) > MAX_PLANE {
+            return Ok(None);
+        }
+        let passes = self.passes::<N>([own, sizes], scales, false)?;
+        if !passes.suit_lanes() {
+            return Ok(None);
+        }
+        let all: DimVec = leading.iter().chain(sizes).copied().collect();
+        let out = TensorSpec::like(x, &all).allocate(self.name)?;
+        sums::in_lanes(self.name, [x, &out], &passes, (self.dims, computing_type(x.dtype())))?;
+        Ok(Some(out))
+    }
+
     /// [`resized`](Self::resized) without operators that record, trace or run elsewhere: each dimension in one pass.
     fn resized_dense(&self, input: &Tensor, sizes: &[i64], scales: &[Option<f64>]) -> Result<Tensor> {
-        let (name, dtype, format) = (self.name, input.dtype(), input.suggest_memory_format());
+        let (name, dtype, first) = (self.name, input.dtype(), input.dim() - self.dims);
+        let format = if first == 2 { input.suggest_memory_format() } else { MemoryFormat::Contiguous };
+        let computes = !self.kind.copies_elements();
+        let is_direct = dtype == computing_type(dtype) && input.is_contiguous();
+        if computes && format == MemoryFormat::Contiguous && !is_direct {
+            let made = match dtype {
+                ScalarType::F64 => self.resized_in_lanes::<f64>(input, sizes, scales)?,
+                _ => self.resized_in_lanes::<f32>(input, sizes, scales)?,
+            };
+            if let Some(made) = made {
+                return Ok(made);
+            }
+        }
         let computed =
             if self.kind.copies_elements() { input.clone() } else { input.to(computing_type(dtype))? };
         let mut x =
@@ -128,10 +253,10 @@ impl Resizing {
         }
         for (d, size) in sizes.iter().enumerate() {
             let mut output = DimVec::from_slice(x.sizes());
-            output[2 + d] = *size;
+            output[first + d] = *size;
             let channels = if format == MemoryFormat::Contiguous { 1 } else { output[1] };
-            let inner = (output[3 + d..].iter().product::<i64>() * channels) as usize;
-            let dimension = Dimension { from: x.size(2 + d as i64)? as usize, to: *size as usize, inner };
+            let inner = (output[first + d + 1..].iter().product::<i64>() * channels) as usize;
+            let dimension = Dimension { from: x.sizes()[first + d] as usize, to: *size as usize, inner };
             let y = TensorSpec::like(&x, &output).with_format(format).allocate(name)?;
             self.along_dense([&x, &y], dimension, scales[d])?;
             x = y;
@@ -143,12 +268,7 @@ impl Resizing {
     fn along_dense(&self, [x, y]: [&Tensor; 2], dimension: Dimension, scale: Option<f64>) -> Result<()> {
         let double = x.dtype() == ScalarType::F64;
         let (from, to) = (dimension.from as i64, dimension.to as i64);
-        let (mut each, mut table) = (1, fallible::with_capacity(dimension.to)?);
-        for index in 0..to {
-            let neighbors = self.neighbors(index, from, to, scale, double);
-            each = neighbors.len();
-            table.extend(neighbors.into_iter().map(|(at, weight)| (at as usize, weight)));
-        }
+        let (table, each) = self.table([from, to], scale, double)?;
         match x.dtype() {
             _ if self.kind.copies_elements() => {
                 let reads = fallible::collect(table.iter().map(|(at, _)| *at))?;
@@ -159,6 +279,22 @@ impl Resizing {
         }
     }
 
+    /// What each index of a dimension reads, of `to` that are resized from `from`, and the weights: a number of neighbours that all have.
+    fn table(
+        &self,
+        [from, to]: [i64; 2],
+        scale: Option<f64>,
+        double: bool,
+    ) -> Result<(Vec<(usize, f64)>, usize)> {
+        let (mut each, mut table) = (1, fallible::with_capacity(to as usize)?);
+        for index in 0..to {
+            let neighbors = self.neighbors(index, from, to, scale, double);
+            each = neighbors.len();
+            table.extend(neighbors.into_iter().map(|(at, weight)| (at as usize, weight)));
+        }
+        Ok((table, each))
+    }
+
     /// Copies the elements of all dimensions in one pass.
     fn copied_plane(
         &self,
@@ -167,14 +303,15 @@ impl Resizing {
         scales: &[Option<f64>],
         format: MemoryFormat,
     ) -> Result<Tensor> {
-        let (own, mut output) = (&x.sizes()[2..], DimVec::from_slice(x.sizes()));
+        let first = x.dim() - self.dims;
+        let (own, mut output) = (&x.sizes()[first..], DimVec::from_slice(x.sizes()));
         let mut reads = vec![0];
         for (d, size) in sizes.iter().enumerate() {
             let source = |index| self.neighbors(index, own[d], *size, scales[d], false)[0].0 as usize;
             let along = fallible::collect((0..*size).map(source))?;
             let outer = reads.iter().map(|at| at * own[d] as usize);
             reads = fallible::collect(outer.flat_map(|outer| along.iter().map(move |at| outer + at)))?;
-            output[2 + d] = *size;
+            output[first + d] = *size;
         }
         let inner = if format == MemoryFormat::Contiguous { 1 } else { output[1] as usize };
         let dimension = Dimension { from: own.iter().product::<i64>() as usize, to: reads.len(), inner };
@@ -215,6 +352,11 @@ impl Resizing {
         let rounded = |x: f64| if double { x } else { f64::from(x as f32) };
         let given = scale.filter(|s| *s > 0.0).map(|s| 1.0 / s);
         let last = n - 1;
+        if matches!(self.kind, Kind::Replication | Kind::Reflection) {
+            let index = index - scale.map_or(0, |before| before as i64);
+            let source = if self.kind == Kind::Reflection { reflected } else { replicated };
+            return smallvec![(source(index, n).clamp(0, last), 1.0)];
+        }
         if self.kind.copies_elements() {
             let step = given.unwrap_or(n as f64 / size as f64) as f32;
             // The exact one samples at the centre of the output element, the other one at its beginning.
@@ -247,6 +389,86 @@ impl Resizing {
             }
         }
     }
+}
+
+/// What `_resample` or its transpose computes: the interpolation, the scales, and sizes of images, which must be positive.
+fn checked<'a>(
+    name: &'static str,
+    mode: i64,
+    align_corners: bool,
+    scales: &[f64],
+    [x, sizes]: [&'a [i64]; 2],
+) -> Result<(Resizing, SmallVec<[Option<f64>; 3]>, &'a [i64])> {
+    let kind = usize::try_from(mode).ok().and_then(|mode| KINDS.get(mode).copied());
+    let Some(kind) = kind else {
+        bail!(InvalidArgument(name, "mode"), "expected a mode from 0 to {} but got {mode}", KINDS.len() - 1)
+    };
+    let dims = scales.len();
+    ensure!(
+        (1..=3).contains(&dims) && sizes.len() >= dims && x.len() >= dims,
+        InvalidArgument(name, "scales"),
+        "expected a scale for each of one to three last dimensions, but got {dims} of sizes {sizes:?} and {x:?}"
+    );
+    let (own, sizes) = (&x[x.len() - dims..], &sizes[sizes.len() - dims..]);
+    ensure!(
+        own.iter().chain(sizes).all(|s| (1..1 << 31).contains(s)),
+        InvalidArgument(name, "size"),
+        "Input and output sizes should be greater than 0, but got input {own:?} output {sizes:?}"
+    );
+    let scales = scales.iter().map(|scale| Some(*scale)).collect();
+    Ok((Resizing { name, dims, kind, align_corners }, scales, sizes))
+}
+
+/// The last dimensions, one for each of `scales`, resized to `size` by the interpolation `mode`.
+pub fn _resample(
+    self_: &Tensor,
+    size: &[i64],
+    mode: i64,
+    align_corners: bool,
+    scales: &[f64],
+) -> Result<Tensor> {
+    let (how, scales, sizes) = checked("_resample", mode, align_corners, scales, [self_.sizes(), size])?;
+    ensure!(
+        how.kind.copies_elements() || self_.dtype().is_floating_point(),
+        NotImplemented,
+        operator = "_resample",
+        argument = "self",
+        "\"_resample\" not implemented for '{}'",
+        self_.dtype()
+    );
+    if self_.numel() > 0 && dispatches_to_cpu(self_.key_set()) {
+        // An alias, whose sizes no other thread changes.
+        return how.resized_dense(&alias(self_)?, sizes, &scales);
+    }
+    how.composed(self_, sizes, &scales)
+}
+
+/// The transpose of [`_resample`]: the gradient of its input, whose sizes end with those of `input_size`.
+pub fn _resample_transposed(
+    grad_output: &Tensor,
+    input_size: &[i64],
+    mode: i64,
+    align_corners: bool,
+    scales: &[f64],
+) -> Result<Tensor> {
+    const NAME: &str = "_resample_transposed";
+    let (how, scales, sizes) = checked(NAME, mode, align_corners, scales, [grad_output.sizes(), input_size])?;
+    let dtype = grad_output.dtype();
+    ensure!(
+        dtype.is_floating_point() || (how.kind.copies_elements() && dtype.is_complex()),
+        NotImplemented,
+        operator = NAME,
+        argument = "grad_output",
+        "\"{NAME}\" not implemented for '{dtype}'"
+    );
+    if grad_output.numel() > 0 && dispatches_to_cpu(grad_output.key_set()) {
+        match computing_type(grad_output.dtype()) {
+            ScalarType::F32 => return how.transposed_sums::<f32>(&alias(grad_output)?, sizes, &scales),
+            ScalarType::F64 => return how.transposed_sums::<f64>(&alias(grad_output)?, sizes, &scales),
+            _ => {}
+        }
+    }
+    how.composed_transposed(grad_output, sizes, &scales)
 }
 
 /// The weights of four neighbours at `t` between the middle two: Keys, "Cubic convolution interpolation" (1981), a = -3/4.
