@@ -11,6 +11,7 @@ use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 use crate::{Tensor, ops};
 use bytemuck::Pod;
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, Storage, ensure};
+use half::bf16;
 
 /// The exclusive or of the elements' bits, as f64 or int64, along the given dimensions or of all elements.
 pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
@@ -82,13 +83,20 @@ fn xor_groups_of(elements: &Tensor, dims: &[i64], wide: ScalarType) -> Result<Te
 
 /// The exclusive or of the bits along the dimensions `mask`, which keep a size of 1: of parts of each row, until one element is left.
 fn xor_rows_of(elements: &Tensor, mask: DimMask, wide: ScalarType) -> Result<Tensor> {
-    let (reduced, kept): (Vec<usize>, Vec<usize>) = (0..elements.dim()).partition(|d| mask.has(*d));
+    let (mut reduced, kept): (Vec<usize>, Vec<usize>) = (0..elements.dim()).partition(|d| mask.has(*d));
+    // In the order of memory: the elements of a row have none, so that rows that are dense in any order are not copied.
+    reduced.sort_by_key(|d| std::cmp::Reverse(elements.strides()[*d]));
     let order: DimVec = kept.iter().chain(&reduced).map(|d| *d as i64).collect();
     let sizes = elements.sizes();
     let size_of = |dims: &[usize]| dims.iter().map(|d| sizes[*d]).product::<i64>();
     let (rows, row) = (size_of(&kept), size_of(&reduced));
-    // Half precision in f32, which the kernel converts itself.
-    let kernel = if wide == ScalarType::F64 && elements.dtype() != wide { ScalarType::F32 } else { wide };
+    // f16 in f32; the kernel converts others itself.
+    let own = elements.dtype();
+    let kernel = match own {
+        ScalarType::F32 | ScalarType::BF16 => own,
+        ScalarType::F16 => ScalarType::F32,
+        _ => wide,
+    };
     let dense = ops::contiguous(&as_dtype(&elements.permute(&order)?, kernel)?, MemoryFormat::Contiguous)?;
     let mut bits = xor_parts(&dense, [rows, row])?;
     while bits.sizes()[1] > 1 {
@@ -109,10 +117,10 @@ fn xor_parts(dense: &Tensor, [rows, row]: [i64; 2]) -> Result<Tensor> {
     let made = TensorSpec::like(dense, &[rows, parts as i64]).with_dtype(ScalarType::I64).allocate(NAME)?;
     with_slices(NAME, &[dense], &[&made], |s| {
         let to = s.write::<u64>(0)?;
-        if dense.dtype() == ScalarType::F32 {
-            xor_rows(s.read::<f32>(0)?, [row, parts], to);
-        } else {
-            xor_rows(s.read::<u64>(0)?, [row, parts], to);
+        match dense.dtype() {
+            ScalarType::F32 => xor_rows(s.read::<f32>(0)?, [row, parts], to),
+            ScalarType::BF16 => xor_rows(s.read::<bf16>(0)?, [row, parts], to),
+            _ => xor_rows(s.read::<u64>(0)?, [row, parts], to),
         }
         Ok(())
     })?;
@@ -126,7 +134,7 @@ fn xor_rows<T: Word>(from: &[T], [row, parts]: [usize; 2], to: &mut [u64]) {
     });
 }
 
-/// An element whose bits the kernel reads: f32 as f64, and what has 64 bits.
+/// An element whose bits the kernel reads: f32 and bf16 as f64, and what has 64 bits.
 trait Word: Pod + Send + Sync {
     fn bits(self) -> u64;
 }
@@ -135,6 +143,14 @@ impl Word for f32 {
     #[inline(always)]
     fn bits(self) -> u64 {
         f64::from(self).to_bits()
+    }
+}
+
+impl Word for bf16 {
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        // Not `to_f32`, which has a branch for NaN.
+        f32::from_bits(u32::from(self.to_bits()) << 16).bits()
     }
 }
 
@@ -161,30 +177,22 @@ impl<T: Word> CodegenAnchor for XorParts<'_, T> {
 impl<I: Isa, T: Word> Kernel<I, ()> for XorParts<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
+        let first = self.first;
+        if self.parts == 1 {
+            let rows = self.from[first * self.row..].chunks_exact(self.row);
+            return self.to.iter_mut().zip(rows).for_each(|(to, row)| *to = xor(row));
+        }
         for (k, to) in self.to.iter_mut().enumerate() {
-            let (row, part) = ((self.first + k) / self.parts, (self.first + k) % self.parts);
+            let (row, part) = ((first + k) / self.parts, (first + k) % self.parts);
             let end = ((part + 1) * PART).min(self.row);
             *to = xor(&self.from[row * self.row + part * PART..row * self.row + end]);
         }
     }
 }
 
-/// The exclusive or of the elements' bits, which has no order: in as many lanes as vectors have.
+/// The exclusive or of the elements' bits. It has no order, so that the compiler takes as many lanes as vectors have; of loops over groups
+/// of elements it would make gathers.
 #[inline(always)]
 fn xor<T: Word>(elements: &[T]) -> u64 {
-    let (groups, rest) = elements.as_chunks::<32>();
-    let mut lanes = [0u64; 32];
-    for group in groups {
-        for (lane, x) in lanes.iter_mut().zip(group) {
-            *lane ^= x.bits();
-        }
-    }
-    let mut all = 0;
-    for lane in lanes {
-        all ^= lane;
-    }
-    for x in rest {
-        all ^= x.bits();
-    }
-    all
+    elements.iter().fold(0, |all, x| all ^ x.bits())
 }
