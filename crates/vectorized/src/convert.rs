@@ -238,6 +238,18 @@ pub unsafe fn convert_slice<From: Convert, To: Convert>(from: *const From, to: *
     unsafe { dispatch(Slice { from, to, count }) }
 }
 
+/// Converts as many elements as both slices have.
+///
+/// ```
+/// let mut to = [0.0f32; 2];
+/// flambeau_vectorized::convert_elements(&[1i32, 2], &mut to);
+/// assert_eq!(to, [1.0, 2.0]);
+/// ```
+pub fn convert_elements<From: Convert, To: Convert>(from: &[From], to: &mut [To]) {
+    // SAFETY: both slices have so many elements, and an exclusive one overlaps no other.
+    unsafe { convert_slice(from.as_ptr(), to.as_mut_ptr(), from.len().min(to.len())) }
+}
+
 /// `count` elements at `from`, to be converted to `to`, where they do not overlap.
 struct Slice<From, To> {
     from: *const From,

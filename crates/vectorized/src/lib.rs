@@ -86,7 +86,7 @@ pub mod traced;
 #[cfg(test)]
 mod tests;
 
-pub use convert::{Convert, convert_slice, load_one};
+pub use convert::{Convert, convert_elements, convert_slice, load_one};
 #[cfg(target_arch = "x86_64")]
 pub use isa::Avx512;
 pub use isa::{

@@ -6,7 +6,6 @@ mod table;
 use crate::enums::EmbeddingBagMode as BagMode;
 use crate::native::guarded_slices::{fill_chunks, with_slices};
 use crate::native::index::dim_index::long_index;
-use crate::native::nn::pooling::PoolElement;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
 use crate::vectorized::with_processor_vectors;
@@ -15,7 +14,7 @@ use bytemuck::Pod;
 use flambeau_core::{Element, MemoryFormat, Result, Scalar, bail, ensure, fallible};
 use std::borrow::Cow;
 use std::ops::Range;
-use table::{Rows, Table};
+use table::{BagElement, GROUP, MAX_NARROW, Rows, Table};
 
 fn bag_mode(name: &str, mode: i64) -> Result<BagMode> {
     match BagMode::from_int(mode) {
@@ -219,7 +218,7 @@ pub fn _embedding_bag(
     Ok((output, offset2bag, bag_size, max_rows))
 }
 
-fn run_bags<T: PoolElement + Element + Pod>(
+fn run_bags<T: BagElement + Element + Pod>(
     reads: [&Tensor; 4],
     writes: [&Tensor; 4],
     (mode, scaled, padding): (BagMode, bool, i64),
@@ -250,7 +249,7 @@ fn run_bags<T: PoolElement + Element + Pod>(
 }
 
 /// The sum of each bag's rows, or their mean.
-fn write_sums<T: PoolElement>(
+fn write_sums<T: BagElement>(
     table: &Table<'_, T>,
     counting: &Counting<'_, T>,
     width: usize,
@@ -258,20 +257,36 @@ fn write_sums<T: PoolElement>(
     out: &mut [T],
 ) {
     fill_chunks(out, width, counting.grain(width), |range, part| {
-        let mut sums = scratch::filled(T::ZERO, width);
+        let block = width.min(BLOCK);
+        let mut buffers = scratch::filled(T::ZERO, block * (GROUP + 1));
         for (out, bag) in part.chunks_mut(width).zip(range.start / width..) {
             let rows = counting.bag(bag);
-            table.add_up(rows, &mut sums);
-            let count = rows.indices.len() as i64;
-            for (to, sum) in out.iter_mut().zip(&sums) {
-                *to = T::narrow(if mean && count > 0 { T::mean(*sum, count) } else { *sum });
+            let count = if mean { rows.indices.len() as i64 } else { 0 };
+            for (out, first) in out.chunks_mut(block).zip((0..).step_by(block)) {
+                let (sums, buffers) = buffers.split_at_mut(out.len());
+                table.from_column(first).add_up(rows, buffers, sums);
+                write_block(sums, count, out);
             }
         }
     });
 }
 
+/// Columns of few rows that are added at a time, so that their sums stay in the cache.
+const BLOCK: usize = 512;
+
+/// Writes sums, or means if `count` is greater than 0.
+fn write_block<T: BagElement>(sums: &mut [T::Sum], count: i64, out: &mut [T]) {
+    if count > 0 {
+        sums.iter_mut().for_each(|sum| *sum = T::mean(*sum, count));
+    }
+    if sums.len() <= MAX_NARROW {
+        return out.iter_mut().zip(sums).for_each(|(to, sum)| *to = T::narrow(*sum));
+    }
+    T::write(sums, out);
+}
+
 /// The maximum of each bag's rows in each column, and the row of it: the first of equal ones. Both are 0 for an empty bag.
-fn write_maxima<T: PoolElement>(
+fn write_maxima<T: BagElement>(
     table: &Table<'_, T>,
     counting: &Counting<'_, T>,
     width: usize,

@@ -3,16 +3,57 @@
 use crate::loops::streaming::prefetch_bytes;
 use crate::native::nn::pooling::PoolElement;
 use crate::scratch;
-use crate::vectorized::with_processor_vectors;
+use crate::vectorized::{convert_elements, with_processor_vectors};
+use half::{bf16, f16};
 
 /// Rows that are added to one another before they are added to the sums, which so are read and written once for all of them.
-const GROUP: usize = 4;
+pub(super) const GROUP: usize = 4;
+/// Up to so many columns have sums in registers.
+pub(super) const MAX_NARROW: usize = 8;
 /// Columns whose maxima are compared before any of them is replaced.
 const STRIP: usize = 32;
 /// How many rows ahead elements are prefetched.
 const AHEAD: usize = 8;
 /// The size in bytes of tables that stay in the cache, whose rows are not prefetched.
 const CACHED: usize = 1 << 20;
+
+/// An element of a table: rows of it are added in the type of the sums.
+pub(super) trait BagElement: PoolElement {
+    /// The elements as terms of sums: they themselves, or converted in `buffer`, which is as long. Mark it `#[inline(always)]`.
+    fn as_terms<'a>(row: &'a [Self], buffer: &'a mut [Self::Sum]) -> &'a [Self::Sum];
+    /// Writes sums.
+    fn write(sums: &[Self::Sum], to: &mut [Self]);
+}
+
+macro_rules! bag_elements {
+    ($($type:ident, $row:ident, $buffer:ident => $terms:expr;)*) => {$(
+        impl BagElement for $type {
+            #[inline(always)]
+            fn as_terms<'a>($row: &'a [Self], $buffer: &'a mut [Self::Sum]) -> &'a [Self::Sum] {
+                $terms
+            }
+            fn write(sums: &[Self::Sum], to: &mut [Self]) {
+                convert_elements(sums, to);
+            }
+        }
+    )*};
+}
+
+bag_elements! {
+    f32, row, _buffer => row;
+    f64, row, _buffer => row;
+    f16, row, buffer => {
+        convert_elements(row, buffer);
+        buffer
+    };
+    bf16, row, buffer => {
+        // A loop, which is compiled for the vectors of the processor where it is called.
+        for (to, x) in buffer.iter_mut().zip(row) {
+            *to = f32::from_bits(u32::from(x.to_bits()) << 16);
+        }
+        buffer
+    };
+}
 
 /// The elements of the table.
 pub(super) struct Table<'a, T> {
@@ -28,13 +69,19 @@ pub(super) struct Rows<'a, T> {
     pub(super) weights: Option<&'a [T]>,
 }
 
-impl<T: PoolElement> Table<'_, T> {
+impl<T: BagElement> Table<'_, T> {
     pub(super) fn at(&self, row: usize, column: usize) -> T {
         self.elements[row * self.strides[0] + column * self.strides[1]]
     }
 
-    /// Writes the sums of the columns of `rows`, one or more.
-    pub(super) fn add_up(&self, rows: Rows<'_, T>, sums: &mut [T::Sum]) {
+    /// The columns from number `first` on.
+    pub(super) fn from_column(&self, first: usize) -> Self {
+        let elements = self.elements.get(first * self.strides[1]..).unwrap_or_default();
+        Table { elements, strides: self.strides }
+    }
+
+    /// Writes the sums of the columns of `rows`, one or more. `buffers` has as many elements for each row of a [`GROUP`].
+    pub(super) fn add_up(&self, rows: Rows<'_, T>, buffers: &mut [T::Sum], sums: &mut [T::Sum]) {
         match sums.len() {
             1 => self.add_up_narrow::<1>(rows, sums),
             2 => self.add_up_narrow::<2>(rows, sums),
@@ -44,11 +91,10 @@ impl<T: PoolElement> Table<'_, T> {
             6 => self.add_up_narrow::<6>(rows, sums),
             7 => self.add_up_narrow::<7>(rows, sums),
             8 => self.add_up_narrow::<8>(rows, sums),
-            _ if self.strides[1] == 1 => with_processor_vectors(
+            _ => with_processor_vectors(
                 #[inline(always)]
-                || self.add_up_wide::<true>(rows, sums),
+                || self.add_up_wide(rows, buffers, sums),
             ),
-            _ => self.add_up_wide::<false>(rows, sums),
         }
     }
 
@@ -111,40 +157,58 @@ impl<T: PoolElement> Table<'_, T> {
         to.copy_from_slice(&sums);
     }
 
-    /// [`add_up`](Self::add_up), of dense rows or others.
+    /// The elements of a row as terms of sums. Strided ones are copied to `buffer`.
     #[inline(always)]
-    fn add_up_wide<const DENSE: bool>(&self, rows: Rows<'_, T>, sums: &mut [T::Sum]) {
-        let step = if DENSE { 1 } else { self.strides[1] };
+    fn terms<'a>(&'a self, row: i64, buffer: &'a mut [T::Sum]) -> &'a [T::Sum] {
+        let (width, step) = (buffer.len(), self.strides[1]);
+        let row = self.row(row, width, step);
+        if step == 1 {
+            return T::as_terms(row, buffer);
+        }
+        for (column, to) in buffer.iter_mut().enumerate() {
+            *to = row[column * step].widen();
+        }
+        buffer
+    }
+
+    /// [`add_up`](Self::add_up) of any number of columns.
+    #[inline(always)]
+    fn add_up_wide(&self, rows: Rows<'_, T>, buffers: &mut [T::Sum], sums: &mut [T::Sum]) {
         let (count, width) = (rows.indices.len(), sums.len());
-        let row = |k: usize| self.row(rows.indices[k], width, step);
+        let (first, rest) = buffers.split_at_mut(width);
+        let (second, rest) = rest.split_at_mut(width);
+        let (third, rest) = rest.split_at_mut(width);
+        let fourth = &mut rest[..width];
         sums.fill(T::ZERO);
         let whole = count - count % GROUP;
         for k in (0..whole).step_by(GROUP) {
-            self.prefetch_rows(rows.indices, k, width * step);
-            let [a, b, c, d] = [row(k), row(k + 1), row(k + 2), row(k + 3)];
-            let x = |row: &[T], column: usize| row[column * step].widen();
+            self.prefetch_rows(rows.indices, k, width * self.strides[1]);
+            let at = |i: usize| rows.indices[k + i];
+            let (a, b) = (self.terms(at(0), first), self.terms(at(1), second));
+            let (c, d) = (self.terms(at(2), third), self.terms(at(3), fourth));
+            let terms = sums.iter_mut().zip(a).zip(b).zip(c).zip(d);
             match rows.weights {
                 None => {
-                    for (column, sum) in sums.iter_mut().enumerate() {
-                        let (a, b, c, d) = (x(a, column), x(b, column), x(c, column), x(d, column));
-                        *sum = T::add(*sum, T::add(T::add(a, b), T::add(c, d)));
+                    for ((((sum, a), b), c), d) in terms {
+                        *sum = T::add(*sum, T::add(T::add(*a, *b), T::add(*c, *d)));
                     }
                 }
                 Some(weights) => {
                     let [e, f, g, h] = [k, k + 1, k + 2, k + 3].map(|k| weights[k].widen());
-                    for (column, sum) in sums.iter_mut().enumerate() {
-                        let (a, b) = (x(a, column) * e, x(b, column) * f);
-                        let (c, d) = (x(c, column) * g, x(d, column) * h);
-                        *sum = T::add(*sum, T::add(T::add(a, b), T::add(c, d)));
+                    for ((((sum, a), b), c), d) in terms {
+                        *sum = T::add(*sum, T::add(T::add(*a * e, *b * f), T::add(*c * g, *d * h)));
                     }
                 }
             }
         }
         for k in whole..count {
-            let (row, weight) = (row(k), rows.weights.map(|weights| weights[k].widen()));
-            for (column, sum) in sums.iter_mut().enumerate() {
-                let x = row[column * step].widen();
-                *sum = T::add(*sum, weight.map_or(x, |weight| x * weight));
+            let terms = sums.iter_mut().zip(self.terms(rows.indices[k], first));
+            match rows.weights {
+                None => terms.for_each(|(sum, x)| *sum = T::add(*sum, *x)),
+                Some(weights) => {
+                    let weight = weights[k].widen();
+                    terms.for_each(|(sum, x)| *sum = T::add(*sum, *x * weight));
+                }
             }
         }
     }
@@ -239,8 +303,8 @@ mod tests {
             let table = Table { elements: &elements, strides };
             for weights in [None, Some(&weights[..])] {
                 let rows = Rows { indices: &indices, weights };
-                let mut sums = vec![f32::NAN; width];
-                table.add_up(rows, &mut sums);
+                let (mut sums, mut buffers) = (vec![f32::NAN; width], vec![0.0; width * GROUP]);
+                table.add_up(rows, &mut buffers, &mut sums);
                 let expected: Vec<f32> = (0..width).map(|column| plain(&table, rows, column)).collect();
                 assert_eq!(sums, expected, "{width} columns of strides {strides:?}");
             }
