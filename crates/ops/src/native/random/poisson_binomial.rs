@@ -3,8 +3,10 @@
 use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::random::distributions::generator_or_default;
 use crate::structured::TensorSpec;
+use crate::vectorized::with_processor_vectors;
 use crate::{Tensor, loops, ops};
 use flambeau_core::{Generator, MemoryFormat, Philox, Result, Scalar, ScalarType, ensure};
+use std::sync::LazyLock;
 
 /// Uniform numbers for one element. Each attempt of rejection sampling takes two and succeeds with a probability of at least 0.8,
 /// so that all attempts fail for one of 10^22 elements; the sample is the mode of the distribution then.
@@ -12,27 +14,65 @@ const UNIFORMS: u64 = 64;
 /// Distributions with a smaller mean are sampled by inversion, others by rejection.
 const SMALL: f64 = 10.0;
 
-/// The uniform numbers of one element, from 0 to below 1.
+/// Elements whose first uniform numbers are computed at a time.
+const GROUP: usize = 16;
+
+/// The uniform numbers of one element, from 0 to below 1: two of each block of its part of the stream.
 struct Uniforms {
     philox: Philox,
+    /// Those of the first block.
+    first: (f64, f64),
+    begin: u64,
     next: u64,
-    end: u64,
 }
 
 impl Uniforms {
-    fn of(philox: Philox, element: usize) -> Self {
-        let next = element as u64 * UNIFORMS;
-        Uniforms { philox, next, end: next + UNIFORMS }
+    /// The index of an element's first block.
+    #[inline(always)]
+    fn first_block(element: usize) -> u64 {
+        element as u64 * (UNIFORMS / 2)
     }
 
-    fn draw(&mut self) -> f64 {
-        self.next += 1;
-        (self.philox.word64(self.next - 1) >> 11) as f64 * 2f64.powi(-53)
+    /// Those of `GROUP` elements. Their first numbers are computed in the vectors of the processor: one after the other, each element
+    /// would wait for the rounds of its block.
+    fn of_group(philox: Philox, first: usize) -> [Self; GROUP] {
+        let pairs = with_processor_vectors(
+            #[inline(always)]
+            || {
+                let mut blocks = [[0; 4]; GROUP];
+                for (i, block) in blocks.iter_mut().enumerate() {
+                    *block = philox.block(Self::first_block(first + i));
+                }
+                blocks.map(pair_of)
+            },
+        );
+        std::array::from_fn(|i| {
+            let begin = Self::first_block(first + i);
+            Uniforms { philox, first: pairs[i], begin, next: begin }
+        })
+    }
+
+    fn draw(&self) -> f64 {
+        self.first.0
     }
 
     fn pair(&mut self) -> Option<(f64, f64)> {
-        (self.next + 2 <= self.end).then(|| (self.draw(), self.draw()))
+        let at = self.next;
+        self.next += 1;
+        match at - self.begin {
+            0 => Some(self.first),
+            nr if nr < UNIFORMS / 2 => Some(pair_of(self.philox.block(at))),
+            _ => None,
+        }
     }
+}
+
+/// The uniform numbers of a block.
+#[inline(always)]
+fn pair_of([a, b, c, d]: [u32; 4]) -> (f64, f64) {
+    let uniform =
+        |low: u32, high: u32| ((u64::from(low) | u64::from(high) << 32) >> 11) as f64 * 2f64.powi(-53);
+    (uniform(a, b), uniform(c, d))
 }
 
 /// Inversion: the smallest count whose cumulative probability exceeds the uniform number `u`. `first` is the probability of 0 and
@@ -48,10 +88,14 @@ fn by_inversion(u: f64, first: f64, highest: f64, ratio: impl Fn(f64) -> f64) ->
     count
 }
 
+/// `ln(k!)` below 16.
+static SMALL_LN_FACTORIALS: LazyLock<[f64; 16]> =
+    LazyLock::new(|| std::array::from_fn(|k| (2..=k as u32).map(|n| f64::from(n).ln()).sum()));
+
 /// `ln(k!)`: a sum, or Stirling's series, whose error is of the order of rounding errors from 16 on.
 fn ln_factorial(k: f64) -> f64 {
     if k < 16.0 {
-        return (2..=k as u32).map(|n| f64::from(n).ln()).sum();
+        return SMALL_LN_FACTORIALS[k as usize];
     }
     let square = (k * k).recip();
     let series = (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0)) / k;
@@ -167,8 +211,11 @@ fn counted<const N: usize>(
                 *from = s.read::<f64>(nr)?;
             }
             fill(s.write::<f64>(0)?, 1, |range, part| {
-                for (to, i) in part.iter_mut().zip(range) {
-                    *to = count(from.map(|values| values[i]), Uniforms::of(philox, i));
+                for (part, first) in part.chunks_mut(GROUP).zip(range.step_by(GROUP)) {
+                    let elements = part.iter_mut().zip(Uniforms::of_group(philox, first)).enumerate();
+                    for (i, (to, uniforms)) in elements {
+                        *to = count(from.map(|values| values[first + i]), uniforms);
+                    }
                 }
             });
             Ok(())
