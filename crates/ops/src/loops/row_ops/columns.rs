@@ -6,6 +6,7 @@ use super::map_rows::{RowOperand, Strip};
 use crate::Tensor;
 use crate::loops::reduce::strips::{SHORT, STRIP};
 use crate::loops::row_offsets::RowOffsets;
+use crate::loops::transposed::transpose;
 use crate::parallel::parallel_for;
 use crate::scratch::{self, Scratch};
 use crate::snapshot::ensure_unchanged;
@@ -15,6 +16,8 @@ use smallvec::SmallVec;
 
 /// With fewer adjacent rows than this, short rows are gathered in tiles.
 const MIN_ROWS: usize = 8;
+/// The most elements of a block that is transposed.
+const MAX_BLOCK: usize = 128;
 /// With fewer adjacent rows than this, long rows are read one by one.
 const MIN_LONG_ROWS: usize = 4;
 
@@ -27,6 +30,30 @@ pub(super) fn map_columns<const N: usize>(
     inputs: [&Tensor; N],
     out: &Tensor,
     mask: DimMask,
+    body: impl Fn(usize, [Strip; N], Strip, usize, usize) + Sync,
+) -> Result<bool> {
+    map_strips(inputs, out, mask, false, body)
+}
+
+/// [`map_columns`] for a body that may have any rows in a strip: `body(inputs, output, n, rows)`. Small dense blocks of few adjacent rows
+/// are transposed, many at a time, and the rows that have the same place in each of them are a strip.
+///
+/// # Errors
+/// As [`map_columns`].
+pub(super) fn map_any_columns<const N: usize>(
+    inputs: [&Tensor; N],
+    out: &Tensor,
+    mask: DimMask,
+    body: impl Fn([Strip; N], Strip, usize, usize) + Sync,
+) -> Result<bool> {
+    map_strips(inputs, out, mask, true, |_, from, to, n, rows| body(from, to, n, rows))
+}
+
+fn map_strips<const N: usize>(
+    inputs: [&Tensor; N],
+    out: &Tensor,
+    mask: DimMask,
+    in_any_order: bool,
     body: impl Fn(usize, [Strip; N], Strip, usize, usize) + Sync,
 ) -> Result<bool> {
     let dtype = out.dtype();
@@ -43,14 +70,24 @@ pub(super) fn map_columns<const N: usize>(
         operands.push(RowOperand::new(guards.guarded(), operand, mask, dtype, dtype)?);
     }
     let n = mask.count(out.sizes()) as usize;
-    let adjacent = operands.iter().map(RowOperand::adjacent_rows).min().unwrap_or(0);
-    let (adjacent, gathers) = match adjacent {
-        MIN_ROWS.. => (adjacent, false),
+    let across = operands.iter().map(RowOperand::adjacent_rows).min().unwrap_or(0);
+    let (adjacent, gathers) = match across {
+        MIN_ROWS.. => (across, false),
         _ if n <= SHORT => (out.numel() as usize / n, true),
-        _ => (adjacent, false),
+        _ => (across, false),
     };
     if adjacent < if gathers { MIN_ROWS } else { MIN_LONG_ROWS } {
         return Ok(false);
+    }
+    let in_blocks =
+        |operand: &RowOperand| operand.adjacent_rows() == across && operand.has_dense_blocks(MAX_BLOCK);
+    if gathers && in_any_order && operands.iter().all(in_blocks) {
+        let count = out.numel() as usize / (n * across);
+        let blocks = Blocks { operands: &operands, n, across, count, size: dtype.size() };
+        return scratch::catch(|| {
+            blocks.for_each(|inputs, to, rows| body(0, inputs, to, n, rows));
+            Ok(true)
+        });
     }
     let strips = adjacent.div_ceil(STRIP);
     let all = out.numel() as usize / n / adjacent * strips;
@@ -75,6 +112,52 @@ pub(super) fn map_columns<const N: usize>(
         });
         Ok(true)
     })
+}
+
+/// Operands that consist of small dense blocks of adjacent rows.
+struct Blocks<'a> {
+    operands: &'a [RowOperand],
+    /// Elements of a row.
+    n: usize,
+    /// Rows of a block.
+    across: usize,
+    count: usize,
+    /// Bytes of an element.
+    size: usize,
+}
+
+impl Blocks<'_> {
+    /// Calls `body(inputs, output, rows)` for the rows at each place of up to 64 blocks, which are transposed.
+    fn for_each<const N: usize>(&self, body: impl Fn([Strip; N], Strip, usize) + Sync) {
+        let (elements, step) = (self.n * self.across, STRIP * self.size);
+        let grain = (grain_of(self.count * elements, 4) / (elements * STRIP)).max(1);
+        parallel_for(0..self.count.div_ceil(STRIP), grain, |range| {
+            let mut memory = Scratch::new::<u8>((N + 1) * elements * step);
+            let tiles = memory.as_mut_ptr::<u8>();
+            let tile = |k: usize| tiles.wrapping_add(k * elements * step);
+            for first in range.map(|strip| strip * STRIP) {
+                let (bytes, blocks) = (elements * self.size, STRIP.min(self.count - first));
+                let block = |k: usize| self.operands[k].base().wrapping_add(first * bytes);
+                for k in 0..N {
+                    // SAFETY: the operand has these blocks, and a tile takes as many.
+                    unsafe {
+                        transpose(block(k), bytes as isize, [blocks, elements], self.size, tile(k), step);
+                    }
+                }
+                for place in 0..self.across {
+                    let strip = |k: usize| Strip {
+                        at: tile(k).wrapping_add(place * step),
+                        step: (self.across * step) as isize,
+                    };
+                    body(std::array::from_fn(strip), strip(N), blocks);
+                }
+                // SAFETY: the same; `body` has written the tile, and nobody else writes these blocks.
+                unsafe {
+                    transpose(tile(N), step as isize, [elements, blocks], self.size, block(N), bytes);
+                }
+            }
+        });
+    }
 }
 
 /// A strip of short rows of each operand, transposed.

@@ -65,6 +65,15 @@ impl RowOperand {
         }
     }
 
+    /// Whether the operand consists of dense blocks that follow one another, each of up to `most` elements: those of several adjacent rows,
+    /// whose elements alternate.
+    pub(super) fn has_dense_blocks(&self, most: usize) -> bool {
+        let ([across, outer], [row]) = (self.kept.as_slice(), self.row.as_slice()) else { return false };
+        let (size, block) = (self.size as i64, across.size * row.size);
+        let is_dense = across.input == size && row.input == across.size * size;
+        is_dense && outer.input == block * size && block <= most as i64
+    }
+
     /// The byte offsets of `count` rows from `first` on.
     pub(super) fn row_offsets<const N: usize>(&self, first: usize, count: usize) -> [isize; N] {
         let across = self.kept.first().map_or(0, |dim| dim.input as isize);

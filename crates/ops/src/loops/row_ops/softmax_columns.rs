@@ -1,8 +1,8 @@
 //! Softmax along a dimension that is not the last, and its derivative: the maximum, the sum and the result of several rows at a time, one
 //! row in each lane. Few long rows that fill dense memory together are [packed](Columns::packed): each is in several lanes.
-#![expect(unsafe_code, reason = "reads the strips that `map_columns` gives")]
+#![expect(unsafe_code, reason = "reads the strips that `map_any_columns` gives")]
 
-use super::columns::map_columns;
+use super::columns::map_any_columns;
 use super::map_rows::Strip;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
@@ -30,10 +30,10 @@ type Period<E> = [E; (MAX_PACKED + 1) * PARTS];
 /// [`softmax_rows`](super::softmax_rows) by columns; `false` if the geometry does not suit, and then nothing is written.
 ///
 /// # Errors
-/// As [`map_columns`].
+/// As [`map_any_columns`].
 pub(super) fn softmax_columns(input: &Tensor, out: &Tensor, mask: DimMask, log: bool) -> Result<bool> {
     dispatch_all_types!(floats, out.dtype(), "softmax", T => {
-        map_columns([input], out, mask, |_, [from], to, n, rows| {
+        map_any_columns([input], out, mask, |[from], to, n, rows| {
             // SAFETY: the strips have these elements.
             unsafe { dispatch(Columns::<T, Softmax, 1> { from: [from], to, n, rows, pass: Softmax { log }, element: PhantomData }) }
         })
@@ -43,7 +43,7 @@ pub(super) fn softmax_columns(input: &Tensor, out: &Tensor, mask: DimMask, log: 
 /// [`softmax_backward_rows`](super::softmax_backward_rows) by columns, likewise.
 ///
 /// # Errors
-/// As [`map_columns`].
+/// As [`map_any_columns`].
 pub(super) fn softmax_backward_columns(
     grad: &Tensor,
     output: &Tensor,
@@ -52,7 +52,7 @@ pub(super) fn softmax_backward_columns(
     log: bool,
 ) -> Result<bool> {
     dispatch_all_types!(floats, output.dtype(), "softmax_backward", T => {
-        map_columns([grad, output], to, mask, |_, from, to, n, rows| {
+        map_any_columns([grad, output], to, mask, |from, to, n, rows| {
             // SAFETY: the strips have these elements.
             unsafe { dispatch(Columns::<T, Backward, 2> { from, to, n, rows, pass: Backward { log }, element: PhantomData }) }
         })
