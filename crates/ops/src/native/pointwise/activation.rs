@@ -7,18 +7,25 @@ use crate::structured::ensure_same_device;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::Float;
 use crate::{Tensor, ops};
-use flambeau_core::{Complex, Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{Complex, Element, Result, Scalar, ScalarType, bail, ensure};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
     /// max(x, 0); NaN is propagated.
     fn relu, relu_meta = build_converted_op(self_: x) => x.maximum(V::zero());
     /// x if it is above the threshold, else the value.
-    fn threshold, threshold_converted_meta = build_converted_op(self_: x; threshold: Scalar, value: Scalar) =>
+    fn threshold_of_numbers, threshold_converted_meta = build_converted_op(self_: x; threshold: Scalar, value: Scalar) =>
         V::select(x.le(V::scalar(threshold)), V::scalar(value), x);
     /// The gradient where x is above the threshold, else 0.
     fn threshold_backward, threshold_backward_meta = build_binary_op(grad_output: g, self_: x; threshold: Scalar) =>
         V::select(x.le(V::scalar(threshold)), V::zero(), g);
+}
+
+// A `Scalar` would be converted for each vector: its kind decides how, and the loop keeps the branch.
+formulas! { integer_choice_kernel(OrderedFormula, Ordered) -> V:
+    /// The same of integers.
+    fn threshold_of_integers, threshold_of_integers_meta = build_converted_op(self_: x; threshold: i64, value: i64) =>
+        V::select(x.le(V::scalar(Scalar::Int(threshold))), V::scalar(Scalar::Int(value)), x);
 }
 
 formulas! { half_kernel(FloatFormula, Float) -> V:
@@ -140,6 +147,20 @@ pub fn threshold_meta<'a>(
     let compared = if dtype.is_integral(true) { threshold.check_range(dtype) } else { Ok(()) };
     compared.and_then(|()| value.check_range(dtype)).map_err(|e| e.in_operator(iter.name()))?;
     threshold_converted_meta(iter, self_, threshold, value)
+}
+
+/// x if it is above the threshold, else the value.
+pub fn threshold(
+    iter: &mut TensorIterator<'_>,
+    self_: &Tensor,
+    threshold: Scalar,
+    value: Scalar,
+) -> Result<()> {
+    let dtype = iter.common_dtype();
+    if dtype.is_integral(false) && dtype != ScalarType::U64 {
+        return threshold_of_integers(iter, self_, i64::from_scalar(threshold), i64::from_scalar(value));
+    }
+    threshold_of_numbers(iter, self_, threshold, value)
 }
 
 /// Shape and type of [`gelu`].
