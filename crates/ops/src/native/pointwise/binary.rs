@@ -8,6 +8,7 @@ use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Integer, Number, Ordered};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
+use half::{bf16, f16};
 
 /// Checks `alpha` of `add` and `sub`: a floating point number requires a floating point result, and a bool a bool result; `factor`, with
 /// which `other` is multiplied before it is added, is in the range of the result's dtype.
@@ -190,6 +191,44 @@ pub fn copysign(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor) -> Result
     loops::float_sign_kernel(iter, copysign_of_floats::Formula {}, SignOfOther)
 }
 
+/// A number as the second operand of [`copysign`], which reads its sign only: in half precision one of that type, so that no element is
+/// converted.
+fn number_with_sign(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    let sign = match other {
+        Scalar::Float(x) => {
+            if x.is_sign_negative() {
+                -1.0
+            } else {
+                1.0
+            }
+        }
+        Scalar::Int(n) => {
+            if n < 0 {
+                -1.0
+            } else {
+                1.0
+            }
+        }
+        _ => return Tensor::wrapped_number(other),
+    };
+    match self_.dtype() {
+        _ if !self_.device().is_cpu() => Tensor::wrapped_number(other),
+        ScalarType::F16 => Tensor::from_vec(vec![f16::from_f32(sign)], &[]),
+        ScalarType::BF16 => Tensor::from_vec(vec![bf16::from_f32(sign)], &[]),
+        _ => Tensor::wrapped_number(other),
+    }
+}
+
+/// [`copysign`] with a number.
+pub fn copysign_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    ops::copysign_tensor(self_, &number_with_sign(self_, other)?)
+}
+
+/// [`copysign_scalar`] in place.
+pub fn copysign_scalar_(self_: &Tensor, other: Scalar) -> Result<()> {
+    ops::copysign__tensor(self_, &number_with_sign(self_, other)?)
+}
+
 /// other - alpha * self.
 pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     ops::sub_tensor(other, self_, alpha)
@@ -205,5 +244,4 @@ scalar_overloads! {
     sub_scalar, sub_scalar_(alpha: Scalar) = sub_tensor, sub__tensor;
     mul_scalar, mul_scalar_() = mul_tensor, mul__tensor;
     div_scalar, div_scalar_() = div_tensor, div__tensor;
-    copysign_scalar, copysign_scalar_() = copysign_tensor, copysign__tensor;
 }
