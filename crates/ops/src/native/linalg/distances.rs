@@ -4,7 +4,7 @@ use crate::enums::CdistComputeMode;
 use crate::loops::reduce::computing_type;
 use crate::ops::options::SumOptions;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, bail, ensure};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
 
 /// The p-norm of a difference.
 pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
@@ -126,8 +126,25 @@ pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
     check_vectors(NAME, self_, p)?;
     let rows = self_.sizes()[0];
     let pairs = ops::triu_indices(rows, rows, 1, None, None, Some(self_.device()), None)?;
+    if self_.sizes()[1] < LONG_ROW {
+        let upper = pairs.select(0, 0)?.mul_scalar(rows)?.add(&pairs.select(0, 1)?)?;
+        return distances_of_all(self_, p)?.reshape(&[-1])?.index_select(0, &upper);
+    }
     let of = |n: i64| self_.index_select(0, &pairs.select(0, n)?);
     ops::linalg_vector_norm(&of(0)?.sub(&of(1)?)?, Scalar::Float(p), Some(&[-1]), false, None)
+}
+
+/// Rows of fewer elements are subtracted from all others, which takes less time than to gather those of each pair.
+const LONG_ROW: i64 = 16;
+
+/// The p-norms of the differences of any two rows: a matrix with zeros on its diagonal. Columns come first, so that the elements of many
+/// differences are computed together.
+fn distances_of_all(rows: &Tensor, p: f64) -> Result<Tensor> {
+    let columns = ops::contiguous(&ops::transpose_int(rows, 0, 1)?, MemoryFormat::Contiguous)?;
+    let difference = columns.unsqueeze(2)?.sub(&columns.unsqueeze(1)?)?;
+    // A row with an infinite element differs from itself by NaN, which would reach its gradient.
+    let same = ops::eye(rows.sizes()[0], Some(ScalarType::Bool), None, Some(rows.device()), None)?;
+    ops::linalg_vector_norm(&difference.masked_fill(&same, 0)?, Scalar::Float(p), Some(&[0]), false, None)
 }
 
 /// `self_` summed over the dimensions along which `size` would be expanded to its sizes: the gradient of an expansion.
