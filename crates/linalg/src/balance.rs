@@ -14,6 +14,9 @@ const PASSES: usize = 30;
 /// How much smaller the sum of two norms must become: less is not worth the pass.
 const GAIN: f64 = 0.95;
 
+/// Elements of a row or column that are copied to the stack.
+const FEW: usize = 16;
+
 /// What was done to a matrix.
 pub(crate) struct Balance {
     /// The rows and columns between the isolated eigenvalues.
@@ -63,14 +66,21 @@ impl Balance {
     /// One pass of scaling. Returns whether anything was scaled.
     fn scale_once<T: Field>(&mut self, a: &mut MatrixMut<'_, T>) -> bool {
         let (n, active) = (a.rows(), self.active.clone());
-        let (mut changed, mut others) = (false, scratch::filled(T::ZERO, active.len()));
+        let len = active.len();
+        // Memory for a few is not allocated: of small matrices that took as long as the norms.
+        let (mut few, mut many) =
+            ([T::ZERO; FEW], scratch::filled(T::ZERO, if len <= FEW { 0 } else { len }));
+        let others = if len <= FEW { &mut few[..len] } else { &mut many[..] };
+        let mut changed = false;
         for i in active.clone() {
             let mut norm_of = |element: &dyn Fn(usize) -> T| {
                 others.iter_mut().zip(active.clone()).for_each(|(other, j)| *other = element(j));
-                norm(&others)
+                norm(others)
             };
             let (column, row) = (norm_of(&|j| a.at(j, i)).to_f64(), norm_of(&|j| a.at(i, j)).to_f64());
-            if column == 0.0 || row == 0.0 {
+            // A ratio of less than 2 is balanced best, and its logarithms need not be computed.
+            let is_near = row < 2.0 * column && column < 2.0 * row;
+            if column == 0.0 || row == 0.0 || is_near {
                 continue;
             }
             let exponent = ((row.log2() - column.log2()) / 2.0).round() as i32;

@@ -26,10 +26,13 @@ pub(crate) fn hessenberg<T: Field>(a: &mut MatrixMut<'_, T>, active: &Range<usiz
         reduce_panel(a, start, end, &mut tau[start..start + PANEL]);
         start += PANEL;
     }
-    with_processor_vectors(
-        #[inline(always)]
-        || reduce_columns(a, &(start..end), tau),
-    );
+    // Two rows have no element to reduce.
+    if end.saturating_sub(start) > 2 {
+        with_processor_vectors(
+            #[inline(always)]
+            || reduce_columns(a, &(start..end), tau),
+        );
+    }
 }
 
 /// A reflector at a time.
