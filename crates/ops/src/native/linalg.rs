@@ -13,6 +13,7 @@ pub mod matmul;
 #[cfg_attr(not(feature = "linalg"), allow(dead_code, reason = "most of it is for decompositions"))]
 mod matrices;
 pub mod matrix_exp;
+mod matrix_exp_lanes;
 pub mod matrix_functions;
 pub mod matrix_power;
 pub mod multi_dot;

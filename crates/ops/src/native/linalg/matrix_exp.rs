@@ -2,30 +2,10 @@
 //! the matrix exponential revisited" (2005). Computed in f64.
 
 use super::matrices::{batch_sizes, ensure_float, new, square_size, widest, with_sizes};
+use super::matrix_exp_lanes::{COEFFICIENTS, LARGEST, exponentials, squarings_for};
 use crate::native::guarded_slices::with_slices;
 use crate::{Tensor, ops, scratch};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType};
-
-/// The numerator's coefficients; those of the denominator have alternating signs.
-const COEFFICIENTS: [f64; 14] = [
-    64_764_752_532_480_000.0,
-    32_382_376_266_240_000.0,
-    7_771_770_303_897_600.0,
-    1_187_353_796_428_800.0,
-    129_060_195_264_000.0,
-    10_559_470_521_600.0,
-    670_442_572_800.0,
-    33_522_128_640.0,
-    1_323_241_920.0,
-    40_840_800.0,
-    960_960.0,
-    16_380.0,
-    182.0,
-    1.0,
-];
-
-/// The norm up to which the approximant is right to rounding errors of f64.
-const LARGEST_NORM: f64 = 5.371_920_351_148_152;
 
 /// The exponential of each matrix.
 pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
@@ -42,19 +22,27 @@ pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
         &ops::to_dtype(self_, widest(self_.dtype()), false, false, None)?,
         MemoryFormat::Contiguous,
     )?;
-    let squarings = squarings(NAME, &a)?;
-    let down = ops::mul_tensor(&a, &column(&squarings, |s| (-s).exp2(), &a)?)?;
+    let n = a.size(-1)?;
+    let in_lanes = n <= LARGEST && a.dtype() == ScalarType::F64;
+    let power = if in_lanes { exponentials(NAME, &a, n as usize)? } else { composed(NAME, &a)? };
+    let made = new(NAME, self_, self_.sizes(), self_.dtype())?;
+    ops::copy_(&made, &power, false)?;
+    Ok(made)
+}
+
+/// The exponential of each of the contiguous matrices, by operators.
+fn composed(name: &str, a: &Tensor) -> Result<Tensor> {
+    let squarings = squarings(name, a)?;
+    let down = ops::mul_tensor(a, &column(&squarings, |s| (-s).exp2(), a)?)?;
     let mut power = approximant(&down)?;
     let most = squarings.iter().copied().fold(0.0, f64::max) as usize;
     for step in 0..most {
         // A matrix that is done stays as it is, so that it has the same bits in any batch.
         let square = ops::matmul(&power, &power)?;
-        let goes_on = ops::gt_scalar(&column(&squarings, |s| s, &a)?, Scalar::Int(step as i64))?;
+        let goes_on = ops::gt_scalar(&column(&squarings, |s| s, a)?, Scalar::Int(step as i64))?;
         power = ops::where_self(&goes_on, &square, &power)?;
     }
-    let made = new(NAME, self_, self_.sizes(), self_.dtype())?;
-    ops::copy_(&made, &power, false)?;
-    Ok(made)
+    Ok(power)
 }
 
 /// As [`linalg_matrix_exp`].
@@ -67,11 +55,7 @@ fn squarings(name: &str, a: &Tensor) -> Result<Vec<f64>> {
     let norms = ops::amax(&ops::sum_dim_intlist(&ops::abs(a)?, Some(&[-2]), false, None)?, &[-1], false)?;
     let norms = ops::contiguous(&norms, MemoryFormat::Contiguous)?;
     with_slices(name, &[&norms], &[], |s| {
-        let count = |norm: &f64| match (norm / LARGEST_NORM).log2().ceil() {
-            count if norm.is_finite() => count.max(0.0),
-            _ => 0.0,
-        };
-        Ok(scratch::collect(s.read::<f64>(0)?.iter().map(count)))
+        Ok(scratch::collect(s.read::<f64>(0)?.iter().map(|norm| squarings_for(*norm))))
     })
 }
 
