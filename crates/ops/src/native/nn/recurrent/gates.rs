@@ -134,7 +134,10 @@ pub(super) fn dense(tensor: &Tensor) -> Result<Tensor> {
 pub(super) fn new_parts(name: &str, state: &Tensor, count: i64) -> Result<Tensor> {
     let mut sizes = DimVec::from_slice(state.sizes());
     if let Some(last) = sizes.last_mut() {
-        *last *= count;
+        *last = match last.checked_mul(count) {
+            Some(size) => size,
+            None => bail!(Overflow(name), "{count} parts of {last} elements overflow a size"),
+        };
     }
     TensorSpec::new(&sizes, state.dtype(), state.device()).allocate(name)
 }
