@@ -141,7 +141,7 @@ impl<'a> Images<'a> {
     }
 
     /// One image after another, of contiguous elements.
-    fn in_turn<N: Element + Real>(&self, [grid, from, to]: [&Tensor; 3]) -> Result<()> {
+    fn sequential<N: Element + Real>(&self, [grid, from, to]: [&Tensor; 3]) -> Result<()> {
         with_slices(NAME, &[grid, from], &[to], |s| {
             let (grid, from, to) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<N>(0)?);
             let (image, own) = (to.len() / self.batch, from.len() / self.batch);
@@ -232,8 +232,8 @@ fn run(how: &Sampling, [grid, from, output]: [&Tensor; 3], spatial: &[i64], tran
         let sampled = match from.dtype() {
             ScalarType::F64 if whole_images => images::run::<f64>(how, tensors, transposed),
             ScalarType::F32 if whole_images => images::run::<f32>(how, tensors, transposed),
-            ScalarType::F64 => images.in_turn::<f64>(tensors),
-            ScalarType::F32 => images.in_turn::<f32>(tensors),
+            ScalarType::F64 => images.sequential::<f64>(tensors),
+            ScalarType::F32 => images.sequential::<f32>(tensors),
             other => not_implemented(other),
         };
         sampled.map_err(|e| e.in_operator(NAME))?;

@@ -1,7 +1,10 @@
 //! The grid of an affine map.
 
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, ensure};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ensure};
+
+/// Images of so few pixels take less than a product for each of them.
+const FEW_PIXELS: i64 = 64;
 
 /// The grid of an affine map: `theta` of each image times the coordinates of the pixels of an image of `size`.
 pub fn affine_grid_generator(theta: &Tensor, size: &[i64], align_corners: bool) -> Result<Tensor> {
@@ -29,7 +32,14 @@ pub fn affine_grid_generator(theta: &Tensor, size: &[i64], align_corners: bool) 
         "expected non-zero, positive output size. Got {size:?}"
     );
     let base = base_grid(theta, &size[2..], align_corners)?;
-    let coordinates = ops::bmm(&ops::expand(&base, &[size[0], -1, d + 1], false)?, &theta.transpose(1, 2)?)?;
+    let coordinates = if base.sizes()[0] <= FEW_PIXELS {
+        // One product of all matrices, whose rows are then those of the pixels.
+        let rows = theta.reshape(&[size[0] * d, d + 1])?;
+        let products = ops::mm(&rows, &base.transpose(0, 1)?)?.view(&[size[0], d, -1])?;
+        ops::clone(&products.transpose(1, 2)?, Some(MemoryFormat::Contiguous))?
+    } else {
+        ops::bmm(&ops::expand(&base, &[size[0], -1, d + 1], false)?, &theta.transpose(1, 2)?)?
+    };
     let sizes: DimVec = [size[0]].iter().chain(&size[2..]).chain([&d]).copied().collect();
     coordinates.view(&sizes)
 }

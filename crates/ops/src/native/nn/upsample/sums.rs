@@ -117,7 +117,7 @@ impl<N: Numeric> Passes<N> {
 
     /// All passes over elements that follow one another; the images are those of `lanes` adjacent elements.
     #[inline(always)]
-    fn in_turn(&self, x: &mut [N], y: &mut [N], lanes: usize) -> bool {
+    fn apply(&self, x: &mut [N], y: &mut [N], lanes: usize) -> bool {
         let mut is_in_y = false;
         let mut pixels = self.pixels[0];
         for (inner, sums) in &self.passes {
@@ -233,7 +233,7 @@ fn strips<B: Pod + Send + Sync, N: Pod + Numeric>(
                     }
                     let is_in_other = with_processor_vectors(
                         #[inline(always)]
-                        || passes.in_turn(&mut tile, &mut other, LANES),
+                        || passes.apply(&mut tile, &mut other, LANES),
                     );
                     let mut made: *const u8 = if is_in_other { &other } else { &tile }.as_ptr().cast();
                     // SAFETY: the tile has the results of as many images as `to`.
