@@ -73,7 +73,16 @@ pub fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
 /// # Errors
 /// `OutOfMemory`.
 pub fn collect<T>(values: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
-    try_collect(values.into_iter().map(Ok))
+    let values = values.into_iter();
+    match values.size_hint() {
+        // No element is checked for room, so that the compiler vectorizes the loop.
+        (count, Some(most)) if count == most => {
+            let mut list = with_capacity(count)?;
+            list.extend(values);
+            Ok(list)
+        }
+        _ => try_collect(values.map(Ok)),
+    }
 }
 
 /// All values of an iterator, unless one of them is an error.

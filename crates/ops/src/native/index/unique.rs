@@ -98,14 +98,8 @@ fn elements_at(name: &str, values: &Tensor, indices: &[i64]) -> Result<Tensor> {
 
 /// The lengths of runs of `n` elements, from their starts.
 fn run_lengths(starts: &[i64], n: i64) -> Result<Vec<i64>> {
-    let mut lengths = fallible::filled(0i64, starts.len())?;
-    for (length, pair) in lengths.iter_mut().zip(starts.windows(2)) {
-        *length = pair[1] - pair[0];
-    }
-    if let (Some(length), Some(start)) = (lengths.last_mut(), starts.last()) {
-        *length = n - start;
-    }
-    Ok(lengths)
+    let ends = starts.iter().skip(1).chain(std::iter::once(&n));
+    fallible::collect(starts.iter().zip(ends).map(|(start, end)| end - start))
 }
 
 /// For each element whether it differs from the one before it. NaN differs from everything.
@@ -134,21 +128,17 @@ fn run_starts(name: &str, values: &Tensor) -> Result<Vec<bool>> {
 
 /// For each element of `self_` the number of its run: the elements that `is_start` is about are those of `self_` at `indices`.
 fn inverse(is_start: &[bool], indices: Option<&Tensor>, self_: &Tensor) -> Result<Tensor> {
-    let mut inverse = fallible::filled(0i64, self_.numel() as usize)?;
     let mut run = -1;
-    match indices {
-        Some(indices) => {
-            for (index, is_start) in indices.to_vec::<i64>()?.iter().zip(is_start) {
-                run += i64::from(*is_start);
-                inverse[*index as usize] = run;
-            }
-        }
-        None => {
-            for (to, is_start) in inverse.iter_mut().zip(is_start) {
-                run += i64::from(*is_start);
-                *to = run;
-            }
-        }
+    let mut number = |is_start: &bool| {
+        run += i64::from(*is_start);
+        run
+    };
+    let Some(indices) = indices else {
+        return Tensor::from_vec(fallible::collect(is_start.iter().map(number))?, self_.sizes());
+    };
+    let mut inverse = fallible::filled(0i64, self_.numel() as usize)?;
+    for (index, is_start) in indices.to_vec::<i64>()?.iter().zip(is_start) {
+        inverse[*index as usize] = number(is_start);
     }
     Tensor::from_vec(inverse, self_.sizes())
 }
