@@ -213,19 +213,18 @@ fn histogram(
     let (x, edges) = (dense_as(self_, wide)?, dense_as(bins, wide)?);
     let weight = weight.map(|weight| dense_as(weight, wide)).transpose()?;
     let reads = [&x, &edges, weight.as_ref().unwrap_or(&x)];
-    let (mut sums, edges) = dispatch_all_types!(wide_floats, wide, NAME, T => {
+    let sums = dispatch_all_types!(wide_floats, wide, NAME, T => {
         with_slices(NAME, &reads, &[], |s| {
             let (x, edges) = (s.read::<T>(0)?, s.read::<T>(1)?);
             let weight = if weight.is_some() { Some(s.read::<T>(2)?) } else { None };
             let edges = Edges::new(edges, evenly);
-            let sums = edges.sums(x, weight).map_err(|e| e.in_operator(NAME))?;
-            Ok((sums, edges.wide()?))
+            let mut sums = edges.sums(x, weight).map_err(|e| e.in_operator(NAME))?;
+            if density {
+                edges.divide(&mut sums);
+            }
+            Ok(sums)
         })
     })?;
-    if density {
-        let total: f64 = sums.iter().sum();
-        sums.iter_mut().zip(edges.windows(2)).for_each(|(sum, edge)| *sum /= total * (edge[1] - edge[0]));
-    }
     let count = sums.len() as i64;
     Ok((
         Tensor::from_vec(sums, &[count])?.to(self_.dtype())?,
@@ -248,9 +247,13 @@ impl<'a, F: BinFloat + Sortable> Edges<'a, F> {
         Edges { edges, guess: guess.filter(EqualBins::are_narrow) }
     }
 
-    /// The edges as f64.
-    fn wide(&self) -> Result<Vec<f64>> {
-        fallible::collect(self.edges.iter().map(|edge| (*edge).into()))
+    /// Makes a density of sums.
+    fn divide(&self, sums: &mut [f64]) {
+        let total: f64 = sums.iter().sum();
+        for (sum, edge) in sums.iter_mut().zip(self.edges.windows(2)) {
+            let width: f64 = edge[1].into() - edge[0].into();
+            *sum /= total * width;
+        }
     }
 
     /// The number of intervals.
@@ -293,14 +296,29 @@ impl<'a, F: BinFloat + Sortable> Edges<'a, F> {
             || guess.write_bins(x, bins),
         );
         for ((found, bin), x) in found.iter_mut().zip(bins).zip(x) {
-            let bin = *bin as usize;
-            let is_right = bin < self.count() && self.edges[bin] <= *x && *x < self.edges[bin + 1];
-            *found = if is_right { bin as i64 } else { self.search(*x) };
+            *found = self.near(*bin as usize, *x).unwrap_or_else(|| self.search(*x));
         }
+    }
+
+    /// The interval of an element, if it is `bin` or next to it.
+    #[inline(always)]
+    fn near(&self, bin: usize, x: F) -> Option<i64> {
+        if bin >= self.count() {
+            return None;
+        }
+        // Without a branch: which of the three it is, rounding decides.
+        let above = usize::from(x >= self.edges[bin + 1]);
+        let bin = (bin + above).wrapping_sub(usize::from(x < self.edges[bin]));
+        let is_right = bin < self.count() && self.edges[bin] <= x && x < self.edges[bin + 1];
+        is_right.then_some(bin as i64)
     }
 
     /// The interval of an element, by a binary search.
     fn search(&self, x: F) -> i64 {
+        let is_outside = x < self.edges[0] || x > self.edges[self.count()];
+        if is_outside {
+            return self.count() as i64;
+        }
         self.bin(self.edges.partition_point(|edge| *edge <= x), x)
     }
 
