@@ -4,6 +4,7 @@ use crate::native::factory::copy;
 use crate::native::guarded_slices::with_slices;
 use crate::native::shape::view;
 use crate::structured::TensorSpec;
+use crate::vectorized::with_processor_vectors;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, shape};
 
@@ -56,27 +57,63 @@ pub fn repeat_interleave_indices(repeats: &Tensor, output_size: Option<i64>) -> 
         Dtype(NAME, "repeats"),
         "repeats has to be Long or Int tensor"
     );
-    let counts = copy::to_copy(repeats, Some(ScalarType::I64), None, None, None, false, None)?;
-    let counts = counts.to_vec::<i64>().map_err(|e| e.in_operator(NAME))?;
-    let Some(min) = counts.iter().min() else {
+    if repeats.numel() == 0 {
         return TensorSpec::like(repeats, &[0]).allocate(NAME);
+    }
+    let counts = if repeats.dtype() == ScalarType::I64 && repeats.is_contiguous() {
+        repeats.clone()
+    } else {
+        copy::to_copy(
+            repeats,
+            Some(ScalarType::I64),
+            None,
+            None,
+            None,
+            false,
+            Some(MemoryFormat::Contiguous),
+        )?
     };
-    ensure!(*min >= 0, InvalidArgument(NAME, "repeats"), "repeats can not be negative");
-    let total = counts.iter().try_fold(0i64, |sum, n| sum.checked_add(*n)).unwrap_or(i64::MAX);
+    let total = with_slices(NAME, &[&counts], &[], |s| total_of(s.read::<i64>(0)?))?;
     ensure!(
         output_size.is_none_or(|size| size == total),
         InvalidArgument(NAME, "output_size"),
         "allocated size does not match required size: expected output_size {total} but got {output_size:?}"
     );
     let made = TensorSpec::like(repeats, &[total]).with_dtype(ScalarType::I64).allocate(NAME)?;
-    with_slices(NAME, &[], &[&made], |s| {
-        let mut out = s.write::<i64>(0)?.iter_mut();
-        for (index, count) in counts.iter().enumerate() {
-            out.by_ref().take(*count as usize).for_each(|to| *to = index as i64);
-        }
+    with_slices(NAME, &[&counts], &[&made], |s| {
+        write_repeated(s.read::<i64>(0)?, s.write::<i64>(0)?);
         Ok(())
     })?;
+    if repeats.dtype() == ScalarType::I64 {
+        return Ok(made);
+    }
     copy::to_copy(&made, Some(repeats.dtype()), None, None, None, false, None)
+}
+
+/// The sum of repeats, none of which is negative.
+fn total_of(counts: &[i64]) -> Result<i64> {
+    let signs = with_processor_vectors(
+        #[inline(always)]
+        || counts.iter().fold(0, |signs, count| signs | count),
+    );
+    ensure!(signs >= 0, InvalidArgument("repeat_interleave", "repeats"), "repeats can not be negative");
+    Ok(counts.iter().fold(0i64, |sum, count| sum.saturating_add(*count)))
+}
+
+/// Indices that are written at a time, of which those after the repeats are overwritten.
+const AT_ONCE: usize = 4;
+
+/// Each index as many times as its count says; zeros where the counts were changed since they were summed.
+fn write_repeated(counts: &[i64], mut out: &mut [i64]) {
+    for (index, &count) in (0i64..).zip(counts) {
+        let count = (count as usize).min(out.len());
+        match out.first_chunk_mut::<AT_ONCE>() {
+            Some(first) if count <= AT_ONCE => *first = [index; AT_ONCE],
+            _ => out[..count].fill(index),
+        }
+        out = &mut out[count..];
+    }
+    out.fill(0);
 }
 
 /// Each slice of a dimension repeated as many times as `repeats` says for its index.
