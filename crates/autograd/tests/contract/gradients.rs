@@ -118,6 +118,22 @@ fn sums_products_and_views() {
 }
 
 #[test]
+fn views_that_overlap_and_products_of_slices() {
+    let dense = |x: &Tensor| ops::clone(x, Some(flambeau_core::MemoryFormat::Contiguous));
+    for (sizes, strides) in [(&[4, 3][..], &[1, 2][..]), (&[2, 3, 2], &[1, 1, 3]), (&[2, 2], &[0, 1])] {
+        check(
+            |x| ops::exp(&ops::as_strided(&dense(&x[0])?, sizes, strides, Some(0))?),
+            &[sample(&[3, 3], 0)],
+        );
+    }
+    let index = Tensor::from([2i64, 0, 2]);
+    for include_self in [true, false] {
+        let product = |x: &[Tensor]| ops::index_reduce(&x[0], 1, &index, &x[1], "prod", include_self);
+        check(product, &[sample(&[2, 4], 0), sample(&[2, 3], 1)]);
+    }
+}
+
+#[test]
 fn in_place_operators() {
     let inputs = [sample(&[2, 3], 0), sample(&[2, 3], 1)];
     let whole = |x: &[Tensor]| {

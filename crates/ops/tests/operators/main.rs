@@ -10,6 +10,7 @@ mod convert;
 mod convolution;
 mod display;
 mod exact;
+mod few_indices;
 mod gather_scatter;
 mod index;
 mod loss;

@@ -381,7 +381,6 @@ const OPS: Crate = Crate {
         ],
         &[
             "native/index/index_select",
-            "native/index/masked_select",
             "native/index/searchsorted",
             "native/index/sort",
             "native/nn/convolution/depthwise",
@@ -392,6 +391,7 @@ const OPS: Crate = Crate {
             "native/sparse/arguments",
         ],
         &[
+            "native/index/masked_select",
             "native/nn/loss",
             "native/nn/pooling/guarded",
             "native/reduce/bincount_histc",
