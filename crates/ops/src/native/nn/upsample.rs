@@ -194,16 +194,17 @@ impl Resizing {
         let (name, computed) = (self.name, computing_type(grad.dtype()));
         let (leading, made) = grad.sizes().split_at(grad.dim() - self.dims);
         let all: DimVec = leading.iter().chain(sizes).copied().collect();
+        // Before the tables, so that sizes beyond memory are refused first.
+        let out = TensorSpec::like(grad, &all).allocate(name)?;
         let passes = self.passes::<N>([sizes, made], scales, true)?;
         if passes.suit_lanes() {
-            let out = TensorSpec::like(grad, &all).allocate(name)?;
             sums::in_lanes(name, [grad, &out], &passes, (self.dims, computed))?;
             return Ok(out);
         }
         let x = ops::clone(&grad.to(computed)?, Some(MemoryFormat::Contiguous))?;
-        let out = TensorSpec::like(&x, &all).allocate(name)?;
-        sums::by_dimension(name, [&x, &out], &passes)?;
-        out.to(grad.dtype())
+        let sum = if grad.dtype() == computed { out } else { TensorSpec::like(&x, &all).allocate(name)? };
+        sums::by_dimension(name, [&x, &sum], &passes)?;
+        sum.to(grad.dtype())
     }
 
     /// Small images of any strides, or in half precision, resized with one in each lane; `None` for others.
