@@ -1,12 +1,14 @@
 //! The types of the parts of complex numbers: f32 and f64.
 
 use crate::plan::Planned;
+use crate::short::InLanes;
 use std::fmt::Debug;
 use std::ops::{Add, Mul, Neg, Sub};
 
 /// A part of a complex number: f32 or f64.
 pub trait Float:
     Planned
+    + InLanes
     + Copy
     + Debug
     + PartialEq

@@ -8,7 +8,7 @@
 //! of threads, and a row has the same bits alone as among others, whatever its neighbours contain.
 //!
 //! The transform of a complex row is that of the crate `rustfft`, which only the module `plan` names. Transforms of real rows are made of
-//! complex ones here: see `real`.
+//! complex ones here: see `real`. Rows of few elements are transformed side by side, one in each lane of vectors: see `short`.
 
 /// The example of the crate's README, which runs as a test.
 #[cfg(doctest)]
@@ -24,9 +24,12 @@ mod plan;
 mod real;
 mod rows;
 mod shape;
+mod short;
+mod small;
 #[cfg(test)]
 mod tests;
 mod transforms;
+mod transpose;
 
 pub use error::OutOfMemory;
 pub use float::Float;

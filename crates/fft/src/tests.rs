@@ -3,6 +3,7 @@
 use crate::{
     Direction, Float, Shape, complex_in_place, complex_to_complex, complex_to_real, real_to_complex,
 };
+use flambeau_vectorized::{CpuCapability, override_cpu_capability};
 use std::f64::consts::TAU;
 
 type C = [f64; 2];
@@ -248,4 +249,80 @@ fn arrays_without_elements_are_left_alone() {
     complex_to_complex(&[], &Shape::contiguous(&[0, 4]), &mut out, 1, Direction::Forward, 1.0).unwrap();
     real_to_complex(&[], &Shape::contiguous(&[3, 4, 0]), &mut out, 1, false, 1.0).unwrap();
     complex_to_real(&[], &Shape::contiguous(&[3, 0, 5]), &mut Vec::<f64>::new(), 8, 2, 1.0).unwrap();
+}
+
+/// Short rows, as many as fill vectors and blocks of them and some more, in layouts that are read and written by vectors, by blocks, in
+/// fours and one by one: each has the bits that it has alone, for every instruction set.
+#[test]
+fn short_rows_have_the_same_bits_in_every_layout() {
+    for n in 1..=33 {
+        let mut alone: Vec<Vec<u64>> = vec![];
+        for set in CpuCapability::available() {
+            let _guard = override_cpu_capability(set);
+            let mut all = vec![];
+            for count in [1, 15, 16, 64, 66, 130] {
+                for (sizes, strides, dim) in [
+                    (vec![count, n], vec![n, 1], 1),
+                    (vec![n, count], vec![count, 1], 0),
+                    (vec![count, n], vec![1, count], 1),
+                    (vec![count, n], vec![n + 3, 1], 1),
+                    (vec![count, n, 4], vec![4 * n, 4, 1], 1),
+                    (vec![3, n, count], vec![1, 3, 3 * n], 1),
+                ] {
+                    let shape = Shape::strided(&sizes, &strides);
+                    let x = pairs(shape.reach(), n as u64);
+                    let parts: Vec<f64> = x.iter().map(|[re, _]| *re).collect();
+                    check_rows(&x, &parts, &shape, dim);
+                }
+                all.push(bits_of_rows::<f32>(n, count));
+                all.push(bits_of_rows::<f64>(n, count));
+            }
+            if alone.is_empty() {
+                alone = all;
+            } else if n <= 16 {
+                // Longer rows are those of another crate.
+                assert_eq!(all, alone, "{n} {}", set.name());
+            }
+        }
+    }
+}
+
+/// The bits of transforms of all kinds of rows.
+fn bits_of_rows<T: Float + Into<f64>>(n: usize, count: usize) -> Vec<u64> {
+    let x: Vec<T> = draw(2 * n * count, 77).into_iter().map(T::from_f64).collect();
+    let z: Vec<[T; 2]> = x.chunks(2).map(|part| [part[0], part[1]]).collect();
+    let (shape, half) = (Shape::contiguous(&[count, n]), Shape::contiguous(&[count, n / 2 + 1]));
+    let mut outputs = vec![];
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut out = vec![[T::ZERO; 2]; n * count];
+        complex_to_complex(&z, &shape, &mut out, 1, direction, 0.3).unwrap();
+        outputs.push(out);
+    }
+    for all in [false, true] {
+        let mut out = vec![[T::ZERO; 2]; count * if all { n } else { n / 2 + 1 }];
+        real_to_complex(&x, &shape, &mut out, 1, all, 0.3).unwrap();
+        outputs.push(out);
+    }
+    let mut out = vec![T::ZERO; n * count];
+    complex_to_real(&outputs[2], &half, &mut out, n, 1, 0.3).unwrap();
+    let parts = outputs.concat().into_iter().flatten().chain(out);
+    parts.map(|part| Into::<f64>::into(part).to_bits()).collect()
+}
+
+/// The errors of short rows are a fraction of those that are allowed to longer ones, in both precisions and kinds.
+#[test]
+fn short_rows_are_accurate() {
+    for n in 1..=33 {
+        for seed in 0..20 {
+            let x = pairs(n, 100 * n as u64 + seed);
+            for direction in [Direction::Forward, Direction::Backward] {
+                let expected = direct(&x, direction);
+                let mut out = vec![[0.0f32; 2]; n];
+                complex_to_complex(&to_f32(&x), &Shape::contiguous(&[n]), &mut out, 0, direction, 1.0)
+                    .unwrap();
+                let error = error(&to_f64(&out), &expected, f32::EPSILON.into());
+                assert!(error < 1.0, "{n} {direction:?}: {error}");
+            }
+        }
+    }
 }

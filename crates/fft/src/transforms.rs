@@ -6,8 +6,9 @@ use crate::error::OutOfMemory;
 use crate::float::Float;
 use crate::kinds::{ComplexToComplex, ComplexToReal, Kind, RealToComplex};
 use crate::plan::Direction;
-use crate::rows::{Rows, Source, Target};
+use crate::rows::{Rows, STRIP, Source, Target};
 use crate::shape::Shape;
+use crate::short::{Content, Short};
 use flambeau_parallel::parallel_for;
 use flambeau_vectorized::with_processor_vectors;
 use std::ops::Range;
@@ -21,6 +22,8 @@ const PACKED: usize = 1 << 11;
 const LARGE_BUFFER: usize = 1 << 17;
 /// Elements for which another thread is worthwhile.
 const WORTH_A_THREAD: usize = 1 << 14;
+/// The same of short rows.
+const SHORT_WORTH_A_THREAD: usize = 1 << 15;
 
 /// Transforms complex rows along `dim` to an array of the same sizes: `factor * sum(x[j] exp(-+2 pi i j k / n))`.
 ///
@@ -37,8 +40,12 @@ pub fn complex_to_complex<T: Float>(
     direction: Direction,
     factor: f64,
 ) -> Result<(), OutOfMemory> {
-    let kind = ComplexToComplex::new(shape.sizes()[dim], direction)?;
-    transform(&kind, input, shape, output, dim, T::from_f64(factor))
+    let n = shape.sizes()[dim];
+    let arrays = Arrays::new(input, shape, output, dim, n);
+    match Short::<T>::of(n, [Content::Complex; 2], direction, factor)? {
+        Some(short) => arrays.transform_short(&short),
+        None => arrays.transform(&ComplexToComplex::new(n, direction)?, factor),
+    }
 }
 
 /// [`complex_to_complex`] of a row-major array in place.
@@ -55,21 +62,11 @@ pub fn complex_in_place<T: Float>(
     direction: Direction,
     factor: f64,
 ) -> Result<(), OutOfMemory> {
-    let shape = Shape::contiguous(sizes);
-    assert_eq!(array.len(), shape.elements(), "elements of the array");
-    let kind = ComplexToComplex::new(sizes[dim], direction)?;
-    let rows = Rows::new(&shape, &shape, dim);
-    let target = Target::new(array);
-    let pass = Pass {
-        kind: &kind,
-        source: &target.as_source(),
-        target: &target,
-        rows: &rows,
-        factor: T::from_f64(factor),
-        in_place: true,
-    };
-    // SAFETY: (inside): the shape is that of the slice, in which the rows are disjoint, and source and target are the same.
-    unsafe { pass.run_on_threads() }
+    let arrays = Arrays::in_place(array, &Shape::contiguous(sizes), dim);
+    match Short::<T>::of(sizes[dim], [Content::Complex; 2], direction, factor)? {
+        Some(short) => arrays.transform_short(&short),
+        None => arrays.transform(&ComplexToComplex::new(sizes[dim], direction)?, factor),
+    }
 }
 
 /// Transforms real rows along `dim` forwards: to n / 2 + 1 complex numbers, or to all n if `all`.
@@ -87,8 +84,13 @@ pub fn real_to_complex<T: Float>(
     all: bool,
     factor: f64,
 ) -> Result<(), OutOfMemory> {
-    let kind = RealToComplex::new(shape.sizes()[dim], all)?;
-    transform(&kind, input, shape, output, dim, T::from_f64(factor))
+    let n = shape.sizes()[dim];
+    let (to, content) = if all { (n, Content::Mirrored) } else { (n / 2 + 1, Content::Half) };
+    let arrays = Arrays::new(input, shape, output, dim, to);
+    match Short::<T>::of(n, [Content::Real, content], Direction::Forward, factor)? {
+        Some(short) => arrays.transform_short(&short),
+        None => arrays.transform(&RealToComplex::new(n, all)?, factor),
+    }
 }
 
 /// Transforms the n / 2 + 1 first elements of the transforms of real rows of length `n` along `dim` backwards, to the rows.
@@ -107,27 +109,100 @@ pub fn complex_to_real<T: Float>(
     factor: f64,
 ) -> Result<(), OutOfMemory> {
     assert_eq!(shape.sizes()[dim], n / 2 + 1, "elements of a row");
-    transform(&ComplexToReal::new(n)?, input, shape, output, dim, T::from_f64(factor))
+    let arrays = Arrays::new(input, shape, output, dim, n);
+    match Short::<T>::of(n, [Content::Half, Content::Real], Direction::Backward, factor)? {
+        Some(short) => arrays.transform_short(&short),
+        None => arrays.transform(&ComplexToReal::new(n)?, factor),
+    }
 }
 
-fn transform<T: Float, K: Kind<T>>(
-    kind: &K,
-    input: &[K::In],
-    shape: &Shape,
-    output: &mut [K::Out],
-    dim: usize,
-    factor: T,
+/// The rows of two arrays.
+///
+/// - (inside) the elements of the rows are inside the arrays. Those of the target are disjoint, and the source is other memory unless
+///   `in_place`.
+struct Arrays<'a, In, Out> {
+    source: Source<'a, In>,
+    target: Target<'a, Out>,
+    rows: Rows,
+    /// The sizes of a row in either.
+    lengths: [usize; 2],
+    /// Whether source and target are the same memory, and a row has the same elements in both.
+    in_place: bool,
+}
+
+impl<'a, E: Copy> Arrays<'a, E, E> {
+    /// The rows along `dim` of a row-major array, as source and as target.
+    fn in_place(array: &'a mut [E], shape: &Shape, dim: usize) -> Self {
+        assert_eq!(array.len(), shape.elements(), "elements of the array");
+        let target = Target::new(array);
+        let (source, rows) = (target.as_source(), Rows::new(shape, shape, dim));
+        Arrays { source, target, rows, lengths: [shape.sizes()[dim]; 2], in_place: true }
+    }
+}
+
+impl<'a, In: Copy, Out: Copy> Arrays<'a, In, Out> {
+    /// The rows along `dim` of an array, and of a row-major one of the same sizes but for rows of `to` elements.
+    fn new(input: &'a [In], shape: &Shape, output: &'a mut [Out], dim: usize, to: usize) -> Self {
+        let written = Shape::contiguous(&shape.with_size(dim, to));
+        assert!(shape.reach() <= input.len(), "elements of the input");
+        assert_eq!(written.elements(), output.len(), "elements of the output");
+        Arrays {
+            source: Source::new(input),
+            target: Target::new(output),
+            rows: Rows::new(shape, &written, dim),
+            lengths: [shape.sizes()[dim], to],
+            in_place: false,
+        }
+    }
+
+    /// Transforms the rows by calls of an algorithm.
+    fn transform<T: Float, K: Kind<T, In = In, Out = Out>>(
+        &self,
+        kind: &K,
+        factor: f64,
+    ) -> Result<(), OutOfMemory> {
+        assert_eq!(self.lengths, kind.lengths(), "elements of a row");
+        let Arrays { source, target, rows, in_place, .. } = self;
+        let pass = Pass { kind, source, target, rows, factor: T::from_f64(factor), in_place: *in_place };
+        // SAFETY: (inside).
+        unsafe { pass.run_on_threads() }
+    }
+
+    /// Transforms short rows.
+    fn transform_short<T: Float>(&self, short: &Short<T>) -> Result<(), OutOfMemory>
+    where
+        In: Sync,
+        Out: Send,
+    {
+        assert_eq!(self.lengths, short.lengths(), "elements of a row");
+        let sizes = short.contents().map(|content| content.parts() * size_of::<T>());
+        assert_eq!(sizes, [size_of::<In>(), size_of::<Out>()], "parts of elements");
+        let (source, target, rows) = (&self.source, &self.target, &self.rows);
+        let worthwhile = (SHORT_WORTH_A_THREAD / short.lengths()[1]).next_multiple_of(STRIP);
+        in_parts(rows.count, worthwhile, |part| {
+            let arrays = [source.start().cast(), target.start().cast_const().cast()];
+            // SAFETY: (inside); elements are as many parts as the contents say, and the parts of rows are disjoint.
+            unsafe { short.run(arrays, rows, part) }
+        })
+    }
+}
+
+/// Calls `run` with parts of the rows, on several threads if there are more than so many.
+fn in_parts(
+    count: usize,
+    worthwhile: usize,
+    run: impl Fn(Range<usize>) -> Result<(), OutOfMemory> + Sync,
 ) -> Result<(), OutOfMemory> {
-    let [from, to] = kind.lengths();
-    let written = Shape::contiguous(&shape.with_size(dim, to));
-    assert_eq!(shape.sizes()[dim], from, "elements of a row");
-    assert!(shape.reach() <= input.len(), "elements of the input");
-    assert_eq!(written.elements(), output.len(), "elements of the output");
-    let rows = Rows::new(shape, &written, dim);
-    let (source, target) = (Source::new(input), Target::new(output));
-    let pass = Pass { kind, source: &source, target: &target, rows: &rows, factor, in_place: false };
-    // SAFETY: (inside): the asserts compare the slices with the shapes. Rows of a row-major array are disjoint.
-    unsafe { pass.run_on_threads() }
+    let missing = AtomicUsize::new(0);
+    parallel_for(0..count, worthwhile.min(count), |part| {
+        if let Err(OutOfMemory { bytes }) = run(part) {
+            missing.store(bytes, Ordering::Relaxed);
+        }
+    });
+    match missing.into_inner() {
+        0 => Ok(()),
+        bytes => Err(OutOfMemory { bytes }),
+    }
 }
 
 /// What is needed to transform rows.
@@ -137,7 +212,6 @@ struct Pass<'a, T: Float, K: Kind<T>> {
     target: &'a Target<'a, K::Out>,
     rows: &'a Rows,
     factor: T,
-    /// Whether source and target are the same memory, and a row has the same elements in both.
     in_place: bool,
 }
 
@@ -146,20 +220,13 @@ impl<T: Float, K: Kind<T>> Pass<'_, T, K> {
     /// - (inside) the elements of the rows are inside the arrays. Those of the target are disjoint, and the source is other memory unless
     ///   `in_place`.
     unsafe fn run_on_threads(&self) -> Result<(), OutOfMemory> {
-        let missing = AtomicUsize::new(0);
         let length = self.kind.buffer_length();
         let rows =
             (WORTH_A_THREAD / (length * (length.ilog2() as usize + 2))).max(1).next_multiple_of(self.block());
-        parallel_for(0..self.rows.count, rows.min(self.rows.count), |part| {
+        in_parts(self.rows.count, rows, |part| {
             // SAFETY: (inside), and the parts are disjoint.
-            if let Err(OutOfMemory { bytes }) = unsafe { self.run(part) } {
-                missing.store(bytes, Ordering::Relaxed);
-            }
-        });
-        match missing.into_inner() {
-            0 => Ok(()),
-            bytes => Err(OutOfMemory { bytes }),
-        }
+            unsafe { self.run(part) }
+        })
     }
 
     /// How many rows go through a buffer together.
