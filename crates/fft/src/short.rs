@@ -108,7 +108,7 @@ pub trait InLanes: Sized {
     /// Runs the kernel on the instruction set of the process.
     ///
     /// # Safety
-    /// - (inside) that of [`Short::run`]
+    /// - (inside) that of `Short::run`.
     #[doc(hidden)]
     unsafe fn run_strips(strips: Strips<'_, Self>);
 }

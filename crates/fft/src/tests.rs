@@ -287,6 +287,30 @@ fn short_rows_have_the_same_bits_in_every_layout() {
     }
 }
 
+/// Parts of short rows, which threads take, begin anywhere among the other dimensions.
+#[test]
+fn parts_of_short_rows_have_the_same_bits() {
+    for (sizes, dim) in [([11_000, 3, 4], 1), ([3, 1571, 7], 0), ([13, 1700, 2], 2)] {
+        let shape = Shape::contiguous(&sizes);
+        let x = pairs(shape.elements(), 3);
+        let transformed = |threads| {
+            flambeau_parallel::set_num_threads(threads);
+            let mut out = vec![[0.0; 2]; x.len()];
+            complex_to_complex(&x, &shape, &mut out, dim, Direction::Backward, 1.0).unwrap();
+            out
+        };
+        let out = transformed(3);
+        assert_eq!(out, transformed(1));
+        let rows = rows_of(&x, &shape, dim).into_iter().zip(rows_of(&out, &shape, dim));
+        for (row, got) in rows.step_by(97) {
+            let mut alone = vec![[0.0; 2]; row.len()];
+            let shape = Shape::contiguous(&[row.len()]);
+            complex_to_complex(&row, &shape, &mut alone, 0, Direction::Backward, 1.0).unwrap();
+            assert_eq!(got, alone);
+        }
+    }
+}
+
 /// The bits of transforms of all kinds of rows.
 fn bits_of_rows<T: Float + Into<f64>>(n: usize, count: usize) -> Vec<u64> {
     let x: Vec<T> = draw(2 * n * count, 77).into_iter().map(T::from_f64).collect();
