@@ -273,13 +273,26 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
                 // SAFETY: the conditions of `run`.
                 unsafe {
                     for (i, row) in block[..filled].iter_mut().enumerate() {
-                        self.gather(lane + i, first, &mut row[..groups]);
+                        if groups < L::N && self.is_inside_dense(lane + i, first) {
+                            // Units of the next lane follow, which are not used.
+                            let from = self.from.add((lane + i) * self.k + first);
+                            from.cast::<L::Unit>().copy_to_nonoverlapping(row.as_mut_ptr(), L::N);
+                        } else {
+                            self.gather(lane + i, first, &mut row[..groups]);
+                        }
                     }
                     let to = self.to.add(first * self.padded + lane);
                     L::transpose(&block, to, self.padded, groups, lanes);
                 }
             }
         }
+    }
+
+    /// Whether lanes of units follow one another, and a whole register can be read from group `first` of one.
+    #[inline(always)]
+    fn is_inside_dense(&self, lane: usize, first: usize) -> bool {
+        let is_dense = T::IS_UNIT && self.along == 1 && self.lane == self.k as isize;
+        is_dense && lane * self.k + first + L::N <= self.width * self.k
     }
 
     /// Some units of one lane, from group `first` on.
