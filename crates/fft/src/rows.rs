@@ -152,7 +152,7 @@ impl Rows {
     }
 }
 
-/// A place among rows, which moves on without divisions.
+/// A position among rows, which moves on without divisions.
 pub(crate) struct Walk<'a> {
     rows: &'a Rows,
     /// Along each of the remaining dimensions.

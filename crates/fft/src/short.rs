@@ -154,9 +154,9 @@ impl<I: Isa, T: Float + FloatLanes<I>> Kernel<I> for Strips<'_, T> {
         for first in self.part.clone().step_by(VECTORS * lanes) {
             let count = (self.part.end - first).min(VECTORS * lanes);
             let is_run = find_offsets(&mut walk, &mut offsets, count, distance);
-            let ways = [0, 1].map(|side| self.way(side, is_run, count, lanes));
+            let accesses = [0, 1].map(|side| self.access(side, is_run, count, lanes));
             for side in 0..2 {
-                if is_run && matches!(ways[side], Way::Elements) {
+                if is_run && matches!(accesses[side], Access::Elements) {
                     let first = offsets[side][0];
                     fill_run(&mut offsets[side][..count], first, self.rows.steps()[side]);
                 }
@@ -164,13 +164,13 @@ impl<I: Isa, T: Float + FloatLanes<I>> Kernel<I> for Strips<'_, T> {
             let [read, written] = offsets.each_ref().map(|offsets| &offsets[..count]);
             // SAFETY: the caller's; offsets are those of rows, and a tile has the vectors of a strip.
             unsafe {
-                self.read::<I>(read, ways[0], &mut blocks);
+                self.read::<I>(read, accesses[0], &mut blocks);
                 let [from, to] = [(0, read), (1, written)]
-                    .map(|(side, offsets)| self.end(side, ways[side], offsets[0], lanes));
+                    .map(|(side, offsets)| self.end(side, accesses[side], offsets[0], lanes));
                 for lane in (0..count).step_by(lanes) {
                     self.transform::<I>(from.at(lane), to.at(lane), &mut buffers);
                 }
-                self.write::<I>(written, ways[1], &mut blocks);
+                self.write::<I>(written, accesses[1], &mut blocks);
             }
         }
     }
@@ -178,7 +178,7 @@ impl<I: Isa, T: Float + FloatLanes<I>> Kernel<I> for Strips<'_, T> {
 
 /// How the elements of a strip are read or written.
 #[derive(Clone, Copy)]
-enum Way {
+enum Access {
     /// Rows are neighbours: vectors, in the array.
     Vectors,
     /// Rows are dense, one after another: blocks are transposed.
@@ -196,13 +196,15 @@ impl<T: Float> Strips<'_, T> {
 
     /// How so many rows are read or written, which are neighbours along one dimension if they are a run.
     #[inline(always)]
-    fn way(&self, side: usize, is_run: bool, count: usize, lanes: usize) -> Way {
+    fn access(&self, side: usize, is_run: bool, count: usize, lanes: usize) -> Access {
         let (step, stride) = (self.rows.steps()[side], self.rows.strides[side]);
         let block = lanes * transpose::vectors_of_rows(self.floats(side));
         match stride {
-            _ if is_run && step == 1 && count.is_multiple_of(lanes) => Way::Vectors,
-            1 if is_run && step == self.short.lengths()[side] && count.is_multiple_of(block) => Way::Blocks,
-            _ => Way::Elements,
+            _ if is_run && step == 1 && count.is_multiple_of(lanes) => Access::Vectors,
+            1 if is_run && step == self.short.lengths()[side] && count.is_multiple_of(block) => {
+                Access::Blocks
+            }
+            _ => Access::Elements,
         }
     }
 
@@ -211,18 +213,18 @@ impl<T: Float> Strips<'_, T> {
     /// # Safety
     /// - The offset is in the array.
     #[inline(always)]
-    unsafe fn end(&mut self, side: usize, way: Way, offset: usize, lanes: usize) -> End<T> {
+    unsafe fn end(&mut self, side: usize, access: Access, offset: usize, lanes: usize) -> End<T> {
         let (parts, strip) = (self.short.contents[side].parts(), VECTORS * lanes);
         let (array, tile) = ([self.from.cast_mut(), self.to][side], self.tiles[side].as_mut_ptr());
-        let (first, pitch) = match way {
+        let (first, pitch) = match access {
             // SAFETY: the caller's.
-            Way::Vectors => (unsafe { array.add(offset * parts) }, self.rows.strides[side] * parts),
-            Way::Blocks | Way::Elements => (tile, strip * parts),
+            Access::Vectors => (unsafe { array.add(offset * parts) }, self.rows.strides[side] * parts),
+            Access::Blocks | Access::Elements => (tile, strip * parts),
         };
-        let parts = match way {
+        let parts = match access {
             _ if parts == 1 => Parts::Real,
-            Way::Blocks => Parts::Apart(strip),
-            Way::Vectors | Way::Elements => Parts::Paired,
+            Access::Blocks => Parts::Apart(strip),
+            Access::Vectors | Access::Elements => Parts::Paired,
         };
         End { first, parts, pitch }
     }
@@ -230,18 +232,18 @@ impl<T: Float> Strips<'_, T> {
     /// Reads rows to the first tile, if they are not read from the array.
     ///
     /// # Safety
-    /// - The rows with these offsets are in the array, and the way is theirs.
+    /// - The rows with these offsets are in the array, and the access is theirs.
     #[inline(always)]
-    unsafe fn read<I: Isa>(&mut self, offsets: &[usize], way: Way, blocks: &mut [Block<T::Vector>; 2])
+    unsafe fn read<I: Isa>(&mut self, offsets: &[usize], access: Access, blocks: &mut [Block<T::Vector>; 2])
     where
         T: FloatLanes<I>,
     {
         // SAFETY: the caller's.
         unsafe {
-            match way {
-                Way::Vectors => {}
-                Way::Blocks => self.read_blocks::<I>(offsets, blocks),
-                Way::Elements => self.gather(offsets, <T::Vector as Vector>::LANES),
+            match access {
+                Access::Vectors => {}
+                Access::Blocks => self.read_blocks::<I>(offsets, blocks),
+                Access::Elements => self.gather(offsets, <T::Vector as Vector>::LANES),
             }
         }
     }
@@ -249,18 +251,18 @@ impl<T: Float> Strips<'_, T> {
     /// Writes rows from the second tile, if they were not written to the array.
     ///
     /// # Safety
-    /// - The rows with these offsets are in the array, and the way is theirs.
+    /// - The rows with these offsets are in the array, and the access is theirs.
     #[inline(always)]
-    unsafe fn write<I: Isa>(&mut self, offsets: &[usize], way: Way, blocks: &mut [Block<T::Vector>; 2])
+    unsafe fn write<I: Isa>(&mut self, offsets: &[usize], access: Access, blocks: &mut [Block<T::Vector>; 2])
     where
         T: FloatLanes<I>,
     {
         // SAFETY: the caller's.
         unsafe {
-            match way {
-                Way::Vectors => {}
-                Way::Blocks => self.write_blocks::<I>(offsets, blocks),
-                Way::Elements => self.scatter(offsets, <T::Vector as Vector>::LANES),
+            match access {
+                Access::Vectors => {}
+                Access::Blocks => self.write_blocks::<I>(offsets, blocks),
+                Access::Elements => self.scatter(offsets, <T::Vector as Vector>::LANES),
             }
         }
     }
@@ -287,9 +289,9 @@ impl<T: Float> Strips<'_, T> {
                 |at| unsafe { T::load(array.add(first + row * floats + at * lanes)) },
                 #[inline(always)]
                 |at, vector| {
-                    let place = at / vectors * VECTORS * lanes + row + at % vectors * lanes;
+                    let offset = at / vectors * VECTORS * lanes + row + at % vectors * lanes;
                     // SAFETY: a tile has so many rows.
-                    unsafe { T::store(vector, tile.add(place)) }
+                    unsafe { T::store(vector, tile.add(offset)) }
                 },
             );
         }
@@ -314,9 +316,9 @@ impl<T: Float> Strips<'_, T> {
                 blocks,
                 #[inline(always)]
                 |at| {
-                    let place = at / vectors * VECTORS * lanes + row + at % vectors * lanes;
+                    let offset = at / vectors * VECTORS * lanes + row + at % vectors * lanes;
                     // SAFETY: a tile has so many rows.
-                    unsafe { T::load(tile.add(place)) }
+                    unsafe { T::load(tile.add(offset)) }
                 },
                 // SAFETY: the caller's.
                 #[inline(always)]

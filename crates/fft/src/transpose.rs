@@ -1,8 +1,8 @@
 //! Transposes blocks of short rows in registers: from the elements of one row after another, as they are in memory, to one element of all
 //! rows after another, and back.
 //!
-//! In a block of 2^k rows, the place of an element is `row * length + index`. To interleave the first half of all places with the second
-//! moves the highest bit of the row to the lowest of the place. After k such steps it is `index * 2^k + row`.
+//! In a block of 2^k rows, the position of an element is `row * length + index`. To interleave the first half of all positions with the second
+//! moves the highest bit of the row to the lowest of the position. After k such steps it is `index * 2^k + row`.
 
 use crate::small::LONGEST;
 use flambeau_vectorized::Float;

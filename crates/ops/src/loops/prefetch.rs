@@ -43,7 +43,7 @@ impl Prefetch {
     }
 
     /// For two folds of each block of `bytes`, one after the other: memory would be idle while the second one reads what the first has
-    /// brought to L1, so that prefetches the next block.
+    /// loaded to L1, so that prefetches the next block.
     pub(crate) fn for_two_folds(input: &Tensor, bytes: usize) -> [Self; 2] {
         match streaming::exceeds_llc(input.numel() as usize * input.dtype().size()) {
             false => [Prefetch::NONE; 2],

@@ -41,7 +41,7 @@ unsafe fn copy_every_second<Bits: Copy>(from: *const Bits, to: *mut Bits, count:
         || {
             for i in 0..count {
                 // SAFETY: this function's condition.
-                unsafe { to.add(i).write_unaligned(from.add(2 * i).read_unaligned()) };
+                unsafe { to.add(i).write_unaligned(from.add(2 * i).cast::<Bits>().read_unaligned()) };
             }
         },
     );

@@ -371,6 +371,7 @@ const OPS: Crate = Crate {
             "native/nn/convolution/depthwise/forward",
             "native/nn/convolution/depthwise/weight_gradient",
             "native/nn/convolution/gradient",
+            "native/nn/convolution/image_lanes",
             "native/nn/convolution/winograd",
             "native/nn/embedding",
             "native/nn/embedding_bag",

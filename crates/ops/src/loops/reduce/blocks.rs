@@ -120,7 +120,7 @@ unsafe fn divide_in_place(numbers: *mut f32, n: usize, by: f32) {
                 // SAFETY: this function's condition.
                 unsafe {
                     let at = numbers.add(i);
-                    at.write_unaligned(at.read_unaligned() / by);
+                    at.write_unaligned(load_one(at) / by);
                 }
             }
         },

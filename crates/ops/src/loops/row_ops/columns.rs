@@ -36,7 +36,7 @@ pub(super) fn map_columns<const N: usize>(
 }
 
 /// [`map_columns`] for a body that may have any rows in a strip: `body(inputs, output, n, rows)`. Small dense blocks of few adjacent rows
-/// are transposed, many at a time, and the rows that have the same place in each of them are a strip.
+/// are transposed, many at a time, and the rows that have the same position in each of them are a strip.
 ///
 /// # Errors
 /// As [`map_columns`].
@@ -127,7 +127,7 @@ struct Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    /// Calls `body(inputs, output, rows)` for the rows at each place of up to 64 blocks, which are transposed.
+    /// Calls `body(inputs, output, rows)` for the rows at each position of up to 64 blocks, which are transposed.
     fn for_each<const N: usize>(&self, body: impl Fn([Strip; N], Strip, usize) + Sync) {
         let (elements, step) = (self.n * self.across, STRIP * self.size);
         let grain = (grain_of(self.count * elements, 4) / (elements * STRIP)).max(1);
@@ -144,9 +144,9 @@ impl Blocks<'_> {
                         transpose(block(k), bytes as isize, [blocks, elements], self.size, tile(k), step);
                     }
                 }
-                for place in 0..self.across {
+                for position in 0..self.across {
                     let strip = |k: usize| Strip {
-                        at: tile(k).wrapping_add(place * step),
+                        at: tile(k).wrapping_add(position * step),
                         step: (self.across * step) as isize,
                     };
                     body(std::array::from_fn(strip), strip(N), blocks);

@@ -66,7 +66,7 @@ fn choices(n: i64, r: i64, with_replacement: bool) -> Result<Vec<i64>> {
     }
 }
 
-/// In how many ways `r` of `n` elements are chosen, if this can be a size.
+/// The number of choices of `r` of `n` elements, if this can be a size.
 fn number_of_choices(n: i64, r: i64) -> Option<usize> {
     let mut count = 1i128;
     for k in 0..i128::from(r.min(n - r)) {

@@ -8,7 +8,6 @@ use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Integer, Number, Ordered};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
-use half::{bf16, f16};
 
 /// Checks `alpha` of `add` and `sub`: a floating point number requires a floating point result, and a bool a bool result; `factor`, with
 /// which `other` is multiplied before it is added, is in the range of the result's dtype.
@@ -194,29 +193,17 @@ pub fn copysign(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor) -> Result
 /// A number as the second operand of [`copysign`], which reads its sign only: in half precision one of that type, so that no element is
 /// converted.
 fn number_with_sign(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let sign = match other {
-        Scalar::Float(x) => {
-            if x.is_sign_negative() {
-                -1.0
-            } else {
-                1.0
-            }
-        }
-        Scalar::Int(n) => {
-            if n < 0 {
-                -1.0
-            } else {
-                1.0
-            }
-        }
+    let dtype = self_.dtype();
+    let is_half = dtype.is_floating_point() && dtype.size() == size_of::<u16>();
+    if !is_half || !self_.device().is_cpu() {
+        return Tensor::wrapped_number(other);
+    }
+    let is_negative = match other {
+        Scalar::Float(x) => x.is_sign_negative(),
+        Scalar::Int(n) => n < 0,
         _ => return Tensor::wrapped_number(other),
     };
-    match self_.dtype() {
-        _ if !self_.device().is_cpu() => Tensor::wrapped_number(other),
-        ScalarType::F16 => Tensor::from_vec(vec![f16::from_f32(sign)], &[]),
-        ScalarType::BF16 => Tensor::from_vec(vec![bf16::from_f32(sign)], &[]),
-        _ => Tensor::wrapped_number(other),
-    }
+    Tensor::wrapped_number(Scalar::Float(if is_negative { -1.0 } else { 1.0 }))?.to(dtype)
 }
 
 /// [`copysign`] with a number.

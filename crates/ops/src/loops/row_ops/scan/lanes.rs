@@ -46,6 +46,9 @@ impl Side {
 /// Elements from one vector of few rows to the next: not adjacent, as the compiler would join vectors of different elements of the rows.
 const APART: usize = 2 * FEW;
 
+/// Sums of as many rows, which have been written before.
+type Sums<T, const M: usize> = [T; M];
+
 /// Results of one group of few rows, in whole vectors.
 pub(super) type Whole<T> = MaybeUninit<[[T; APART]; GROUP]>;
 
@@ -210,7 +213,7 @@ impl<T, const SUM: bool> ScanLanes<'_, T, SUM> {
         for i in 0..if M == N { 0 } else { GROUP } {
             // SAFETY: the same; this vector has been written.
             unsafe {
-                let values = whole.add(i * APART).cast::<[T; M]>().read_unaligned();
+                let values = whole.add(i * APART).cast::<Sums<T, M>>().read_unaligned();
                 self.put::<TO, M>(values, self.to.element(done + i, first));
             }
         }
