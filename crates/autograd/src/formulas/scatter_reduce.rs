@@ -90,7 +90,7 @@ pub fn scatter_reduce_backward(
 
 /// The indices as a vector, if they are expanded to all elements of the slices, as `index_reduce` does.
 fn vector_of(index: &Tensor, dim: i64, sizes: &[i64]) -> Result<Option<Tensor>> {
-    if index.dim() == 0 || is_batched(index) {
+    if index.dim() == 0 || index.dim() != sizes.len() || is_batched(index) {
         return Ok(None);
     }
     let d = shape::wrap_dim(dim, index.dim())?;

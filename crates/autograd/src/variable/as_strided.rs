@@ -65,7 +65,9 @@ pub(crate) fn scatter_strided(grad: &Tensor, base: &Geometry, view: &Geometry) -
     };
     let memory = factory::zeros(&[end(base)?.max(end(&view)?)], &grad)?;
     let overlaps = |g: &Geometry| shape::has_internal_overlap(g.sizes(), g.strides());
-    let added = if overlaps(base) { None } else { dims_to_add(&view) };
+    // In half precision many additions would round each: `index_add` adds in f32.
+    let rounds_once = |added: &DimVec| added.is_empty() || !grad.dtype().is_reduced_floating_point();
+    let added = if overlaps(base) { None } else { dims_to_add(&view).filter(rounds_once) };
     let Some(added) = added else {
         return scatter_overlapping(&grad, &memory, start, base, &view);
     };
