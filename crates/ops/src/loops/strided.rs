@@ -1,7 +1,7 @@
 //! Copies between strided elements; elements of one size share code, whatever their type is.
 #![expect(unsafe_code, reason = "moves elements of operands whose guards the callers hold")]
 
-use flambeau_vectorized::with_processor_vectors;
+use crate::vectorized::with_processor_vectors;
 
 /// Copies `count` elements of `size` bytes between strides in bytes.
 ///
