@@ -1,8 +1,6 @@
 //! Copies between strided elements; elements of one size share code, whatever their type is.
 #![expect(unsafe_code, reason = "moves elements of operands whose guards the callers hold")]
 
-use crate::vectorized::with_processor_vectors;
-
 /// Copies `count` elements of `size` bytes between strides in bytes.
 ///
 /// # Safety
@@ -27,26 +25,6 @@ pub(super) unsafe fn copy_strided(
     }
 }
 
-/// Elements from which on every second one is copied in vectors.
-const MIN_IN_VECTORS: usize = 32;
-
-/// Copies every second element, which the compiler does by shuffles of whole vectors.
-///
-/// # Safety
-/// - `to` is valid for `count` elements, and `from` for every second one of twice as many.
-#[inline(never)]
-unsafe fn copy_every_second<Bits: Copy>(from: *const Bits, to: *mut Bits, count: usize) {
-    with_processor_vectors(
-        #[inline(always)]
-        || {
-            for i in 0..count {
-                // SAFETY: this function's condition.
-                unsafe { to.add(i).write_unaligned(from.add(2 * i).cast::<Bits>().read_unaligned()) };
-            }
-        },
-    );
-}
-
 /// # Safety
 /// - As [`copy_strided`], with `size` that of `Bits`.
 #[inline(always)]
@@ -66,11 +44,6 @@ unsafe fn copy_bits<Bits: Copy>(
             }
         }
         return;
-    }
-    let size = size_of::<Bits>() as i64;
-    if (from_stride, to_stride) == (2 * size, size) && count >= MIN_IN_VECTORS {
-        // SAFETY: this function's conditions.
-        return unsafe { copy_every_second(from.cast::<Bits>(), to.cast(), count) };
     }
     for i in 0..count as i64 {
         // SAFETY: element `i` is inside both sides.
