@@ -6,8 +6,8 @@
 //! around the microkernel. With AMX, tiles of bf16 have a microkernel of their own (`amx`). The instruction set is an argument
 //! ([`Isa`]), which callers mostly set to [`Isa::detected`].
 //!
-//! Products with a vector (`dot`, `short`, `vector`), of two tall matrices (`tall`) and of few columns (`few_columns`) have loops of their
-//! own, which read their operands once.
+//! Products with a vector (`dot`, `short`, `vector`), of two tall matrices (`tall`), of few long rows (`few_rows`) and of few columns
+//! (`few_columns`) have loops of their own, which read their operands once.
 //!
 //! Products of complex matrices are real ones of twice the size (`complex`).
 //!
@@ -34,6 +34,7 @@ mod convert;
 mod dot;
 mod element;
 mod few_columns;
+mod few_rows;
 mod isa;
 mod lanes;
 mod pack;

@@ -6,7 +6,7 @@ use super::{
     blocks::{self, Target},
     dot,
     element::{Element, Pack, Scalar},
-    few_columns,
+    few_columns, few_rows,
     lanes::Lanes,
     plan::is_one_slab,
     scratch::{Scratch, SendPtr},
@@ -44,6 +44,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
             Some(Special::Dot) => dot::multiply::<T, L>(g),
             Some(Special::Short) => short::multiply::<T, L>(g),
             Some(Special::Tall) => tall::multiply::<T, L>(g),
+            Some(Special::FewRows) => few_rows::multiply::<T, L>(g),
             Some(Special::Vector) => vector::multiply::<T, L>(g),
             Some(Special::FewColumns) => few_columns::multiply::<T, L>(g),
             None if small::applies::<T, L>(g) => small::multiply::<T, L>(g),
@@ -59,6 +60,7 @@ enum Special {
     Dot,
     Short,
     Tall,
+    FewRows,
     Vector,
     FewColumns,
 }
@@ -71,6 +73,8 @@ impl Special {
             Some(Self::Short)
         } else if tall::applies(g) {
             Some(Self::Tall)
+        } else if few_rows::applies(g) {
+            Some(Self::FewRows)
         } else if vector::applies(g) {
             Some(Self::Vector)
         } else {

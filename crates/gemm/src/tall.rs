@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 /// Rows and columns of C at most.
 const MAX: usize = 16;
 /// Elements of k at least: shorter sums take the loops of other products, so that a row does not depend on the number of rows.
-const MIN_DEPTH: usize = 2048;
+pub(super) const MIN_DEPTH: usize = 2048;
 /// Columns of A or rows of B that may be gathered element by element.
 const MAX_GATHERED: usize = 4;
 /// Multiply-adds of a chunk.
@@ -44,19 +44,33 @@ pub(super) fn applies<T: GemmElement>(g: &Gemm<T>) -> bool {
 /// # Safety
 /// - As [`super::gemm`], [`applies`], and the CPU has the instruction set of `L`.
 pub(super) unsafe fn multiply<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>>(g: &Gemm<T>) {
+    // SAFETY: the condition above; each chunk writes its own sums.
+    unsafe {
+        sum_chunks::<T, L>(g, PIECE, &|g, first, count, to| L::enter(Chunk::<T, L> { g, first, count, to }));
+    }
+}
+
+/// Writes C from the sums over chunks of k, of whole pieces, that `chunk(g, first, count, to)` writes for `count` elements of k from
+/// `first` on. They are added in order.
+///
+/// # Safety
+/// - As [`super::gemm`], and `chunk` writes `m * n` sums, row after row.
+pub(super) unsafe fn sum_chunks<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>>(
+    g: &Gemm<T>,
+    piece: usize,
+    chunk: &(dyn Fn(&Gemm<T>, usize, usize, *mut L::Acc) + Sync),
+) {
     let size = g.m * g.n;
-    let depth = (WORK / size).clamp(MIN_DEPTH, 1 << 14).next_multiple_of(PIECE);
+    let depth = (WORK / size).clamp(MIN_DEPTH, 1 << 14).next_multiple_of(piece);
     let chunks = g.k.div_ceil(depth);
     let mut sums = Scratch::new::<L::Acc>(chunks * size);
     let to = SendPtr(sums.as_mut_ptr::<L::Acc>());
     let operands = Operands(*g);
     parallel_for(0..chunks, 1, |part| {
         let Operands(g) = &operands;
-        for chunk in part {
-            let first = chunk * depth;
-            let count = depth.min(g.k - first);
-            // SAFETY: a chunk of k, whose sums nobody else writes.
-            unsafe { L::enter(Chunk::<T, L> { g, first, count, to: to.at().add(chunk * size) }) }
+        for number in part {
+            let first = number * depth;
+            chunk(g, first, depth.min(g.k - first), to.at().wrapping_add(number * size));
         }
     });
     // SAFETY: all chunks have been written; the rows of C.
