@@ -422,20 +422,32 @@ unsafe fn fold_packed<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(work: &FoldEachRow
                     tile.add(i * STRIP + count).write_bytes(0, whole - count);
                 }
             }
-            for row in (0..count).step_by(lanes) {
-                let mut acc = work.lanes.identity();
-                for i in 0..n {
-                    acc = work.lanes.step(acc, T::load(tile.add(i * STRIP + row)));
-                }
-                if row + lanes <= count {
-                    acc.store(to.add(row));
-                } else {
-                    acc.store_partial(to.add(row), count - row);
-                }
+            let full = count / lanes * lanes;
+            for row in (0..full).step_by(lanes) {
+                fold_columns::<I, T, F>(work.lanes, tile.add(row), n).store(to.add(row));
+            }
+            // Not in the loop, for which the compiler would have the accumulators of integers in memory.
+            if full < count {
+                let last = fold_columns::<I, T, F>(work.lanes, tile.add(full), n);
+                last.store_partial(to.add(full), count - full);
             }
         }
     }
     true
+}
+
+/// The folds of a vector of columns of `n` elements, which are [`STRIP`] elements from each other.
+///
+/// # Safety
+/// - They are readable.
+#[inline(always)]
+unsafe fn fold_columns<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(f: F, from: *const T, n: usize) -> T::Vector {
+    let mut acc = f.identity();
+    for i in 0..n {
+        // SAFETY: this function's condition.
+        acc = f.step(acc, unsafe { T::load(from.add(i * STRIP)) });
+    }
+    acc
 }
 
 /// Levels of the tree of blocks in one call: a [`CHUNK`] holds 16 blocks.

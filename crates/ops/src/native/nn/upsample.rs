@@ -148,21 +148,24 @@ impl Resizing {
         let all = fallible::collect((0..size).map(|index| self.neighbors(index, n, size, scale, double)))?;
         let mut sizes = DimVec::from_slice(grad.sizes());
         sizes[dim] = n;
-        let mut sum = ops::zeros(&sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
-        let mut along = DimVec::from_elem(1, grad.dim());
-        along[dim] = size;
-        for k in 0..all.first().map_or(0, |neighbors| neighbors.len()) {
-            let indices = fallible::collect(all.iter().map(|neighbors| neighbors[k].0))?;
-            let indices = Tensor::from_vec(indices, &[size])?.to(grad.device())?;
-            let part = if self.kind.copies_elements() {
-                grad.clone()
-            } else {
-                let weights = fallible::collect(all.iter().map(|neighbors| neighbors[k].1))?;
-                grad.mul(&Tensor::from_vec(weights, &along)?.to(grad.dtype())?.to(grad.device())?)?
-            };
-            sum = sum.index_add(dim as i64, &indices, &part)?;
+        let sum = ops::zeros(&sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
+        // In the order of the outputs, as the kernel adds.
+        let each = all.first().map_or(0, |neighbors| neighbors.len()) as i64;
+        let index_of = |indices: Vec<i64>| {
+            let count = indices.len() as i64;
+            Tensor::from_vec(indices, &[count])?.to(grad.device())
+        };
+        let outputs = index_of(fallible::collect((0..size * each).map(|at| at / each))?)?;
+        let inputs = index_of(fallible::collect(all.iter().flatten().map(|(index, _)| *index))?)?;
+        let mut parts = grad.index_select(dim as i64, &outputs)?;
+        if !self.kind.copies_elements() {
+            let mut along = DimVec::from_elem(1, grad.dim());
+            along[dim] = size * each;
+            let weights = fallible::collect(all.iter().flatten().map(|(_, weight)| *weight))?;
+            let weights = Tensor::from_vec(weights, &along)?.to(grad.dtype())?.to(grad.device())?;
+            parts = parts.mul(&weights)?;
         }
-        Ok(sum)
+        sum.index_add(dim as i64, &inputs, &parts)
     }
 
     /// The sums along each dimension from `own` to `sizes`, or their transposes.

@@ -1,6 +1,7 @@
 //! What cells have in common: the parts of gates, and which operands the kernels take.
 
 use crate::native::pointwise::accumulate::dispatches_to_cpu;
+use crate::native::shape::view::alias;
 use crate::structured::{TensorSpec, ensure_same_device};
 use crate::{Tensor, ops};
 use flambeau_core::{
@@ -123,11 +124,7 @@ pub(super) fn check_parts(
 
 /// In contiguous memory, in which the kernels read elements.
 pub(super) fn dense(tensor: &Tensor) -> Result<Tensor> {
-    if tensor.is_contiguous() {
-        Ok(tensor.clone())
-    } else {
-        ops::contiguous(tensor, MemoryFormat::Contiguous)
-    }
+    if tensor.is_contiguous() { alias(tensor) } else { ops::contiguous(tensor, MemoryFormat::Contiguous) }
 }
 
 /// A new tensor of `count` parts of the size of a state.
@@ -171,4 +168,28 @@ pub(super) fn sum_of(a: Option<Tensor>, b: Option<Tensor>) -> Result<Option<Tens
 /// `input + hidden`, and the biases that there are, in this order.
 pub(super) fn sum_of_gates([input, hidden]: [&Tensor; 2], biases: [Option<&Tensor>; 2]) -> Result<Tensor> {
     biases.into_iter().flatten().try_fold((input + hidden)?, |sum, bias| sum + bias)
+}
+
+/// The type in which half precision is computed by operators, so that they round once, as the kernels do.
+pub(super) fn wider_type(tensor: &Tensor) -> Option<ScalarType> {
+    tensor.dtype().is_reduced_floating_point().then_some(ScalarType::F32)
+}
+
+pub(super) fn converted<const N: usize>(tensors: [&Tensor; N], dtype: ScalarType) -> Result<[Tensor; N]> {
+    let mut all = tensors.map(Tensor::clone);
+    for tensor in &mut all {
+        *tensor = tensor.to(dtype)?;
+    }
+    Ok(all)
+}
+
+pub(super) fn options_converted<const N: usize>(
+    tensors: [Option<&Tensor>; N],
+    dtype: ScalarType,
+) -> Result<[Option<Tensor>; N]> {
+    let mut all = tensors.map(Option::<&Tensor>::cloned);
+    for tensor in all.iter_mut().flatten() {
+        *tensor = tensor.to(dtype)?;
+    }
+    Ok(all)
 }

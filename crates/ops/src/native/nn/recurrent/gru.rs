@@ -4,8 +4,8 @@
 use super::cell_rows::{Cell, Columns, Input, run};
 use super::fill::fill;
 use super::gates::{
-    bias_gradient, check_parts, check_sizes, check_type, dense, have_sizes_of, new_parts, parts, rows_of,
-    suit_kernel, suit_operator,
+    bias_gradient, check_parts, check_sizes, check_type, converted, dense, have_sizes_of, new_parts,
+    options_converted, parts, rows_of, suit_kernel, suit_operator, wider_type,
 };
 use super::slopes::{by_sigmoid, by_tanh};
 use crate::native::formulas::chain_rule;
@@ -66,6 +66,13 @@ pub fn fused_gru_cell(
     check_type(NAME, input_gates, &others)?;
     check_sizes::<3>(NAME, gates, hx, biases)?;
     if !hx.device().is_meta() && !suit_kernel(input_gates, &others) {
+        if let Some(wide) = wider_type(hx) {
+            let [x, h, state] = converted([input_gates, hidden_gates, hx], wide)?;
+            let [x_bias, h_bias] = options_converted(biases, wide)?;
+            let (hy, workspace) = fused_gru_cell(&x, &h, &state, x_bias.as_ref(), h_bias.as_ref())?;
+            let [hy, workspace] = converted([&hy, &workspace], hx.dtype())?;
+            return Ok((hy, workspace));
+        }
         let products = [with_bias(input_gates, input_bias)?, with_bias(hidden_gates, hidden_bias)?];
         let [reset, keep, new, new_h, next] = composed(products.each_ref(), hx)?;
         return Ok((next, ops::cat(&[reset, keep, new, hx.clone(), new_h], -1)?));
@@ -162,11 +169,18 @@ pub fn fused_gru_cell_backward(
     check_parts(BACKWARD, "workspace", workspace, 5, grad_hy)?;
     let [of_input, of_state, grad_hx] = match suit_kernel(grad_hy, &[Some(workspace)]) {
         true => backward_rows(grad_hy, workspace)?,
-        false => composed_backward(grad_hy, workspace)?,
+        false => wide_backward(grad_hy, workspace)?,
     };
     let input_bias = bias_gradient(BACKWARD, &of_input, has_bias)?;
     let hidden_bias = bias_gradient(BACKWARD, &of_state, has_bias)?;
     Ok((of_input, of_state, grad_hx, input_bias, hidden_bias))
+}
+
+/// [`composed_backward`], in f32 for half precision.
+fn wide_backward(grad: &Tensor, workspace: &Tensor) -> Result<[Tensor; 3]> {
+    let Some(wide) = wider_type(grad) else { return composed_backward(grad, workspace) };
+    let [of_next, saved] = converted([grad, workspace], wide)?;
+    converted(composed_backward(&of_next, &saved)?.each_ref(), grad.dtype())
 }
 
 /// The gradients of the products and of the state, by operators that have derivatives.

@@ -3,8 +3,8 @@
 use super::cell_rows::{Cell, Columns, Input, run};
 use super::fill::fill;
 use super::gates::{
-    bias_gradient, check_parts, check_sizes, check_type, dense, have_sizes_of, new_parts, parts, rows_of,
-    suit_kernel, suit_operator, sum_of, sum_of_gates,
+    bias_gradient, check_parts, check_sizes, check_type, converted, dense, have_sizes_of, new_parts,
+    options_converted, parts, rows_of, suit_kernel, suit_operator, sum_of, sum_of_gates, wider_type,
 };
 use super::slopes::{by_sigmoid, by_tanh};
 use crate::native::formulas::chain_rule;
@@ -59,6 +59,13 @@ pub fn fused_lstm_cell(
     check_type(NAME, input_gates, &others)?;
     check_sizes::<4>(NAME, gates, cx, biases)?;
     if !cx.device().is_meta() && !suit_kernel(input_gates, &others) {
+        if let Some(wide) = wider_type(cx) {
+            let [x, h, c] = converted([input_gates, hidden_gates, cx], wide)?;
+            let [x_bias, h_bias] = options_converted(biases, wide)?;
+            let (hy, cy, workspace) = fused_lstm_cell(&x, &h, &c, x_bias.as_ref(), h_bias.as_ref())?;
+            let [hy, cy, workspace] = converted([&hy, &cy, &workspace], cx.dtype())?;
+            return Ok((hy, cy, workspace));
+        }
         let [input, forget, new, output, hy, cy] = composed(&sum_of_gates(gates, biases)?, cx)?;
         return Ok((hy, cy, ops::cat(&[input, forget, new, output], -1)?));
     }
@@ -162,10 +169,25 @@ pub fn fused_lstm_cell_backward(
     let (gates, grad_cx) = if suit_kernel(cx, &others) {
         backward_rows(grads, cx, cy, workspace)?
     } else {
-        composed_backward(grads, cx, cy, workspace)?
+        wide_backward(grads, cx, cy, workspace)?
     };
     let grad_bias = bias_gradient(BACKWARD, &gates, has_bias)?;
     Ok((gates, grad_cx, grad_bias))
+}
+
+/// The gradients of the sums of the gates and of `cx`, by operators that have derivatives, in f32 for half precision.
+fn wide_backward(
+    grads: [Option<&Tensor>; 2],
+    cx: &Tensor,
+    cy: &Tensor,
+    workspace: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let Some(wide) = wider_type(cx) else { return composed_backward(grads, cx, cy, workspace) };
+    let [grad_hy, grad_cy] = options_converted(grads, wide)?;
+    let [x, y, saved] = converted([cx, cy, workspace], wide)?;
+    let (gates, memory) = composed_backward([grad_hy.as_ref(), grad_cy.as_ref()], &x, &y, &saved)?;
+    let [gates, memory] = converted([&gates, &memory], cx.dtype())?;
+    Ok((gates, memory))
 }
 
 /// The gradients of the sums of the gates and of `cx`, by operators that have derivatives.

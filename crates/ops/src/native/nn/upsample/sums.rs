@@ -23,6 +23,8 @@ pub(super) struct Sums<N> {
     /// Where the reads of each index begin, and where the last ones end.
     starts: Vec<usize>,
     reads: Vec<(usize, N)>,
+    /// Whether elements are added to zeros, which makes of -0 a 0.
+    to_zeros: bool,
 }
 
 impl<N: Numeric> Sums<N> {
@@ -30,7 +32,7 @@ impl<N: Numeric> Sums<N> {
     pub(super) fn new(from: usize, table: &[(usize, f64)], each: usize) -> Self {
         let starts = scratch::collect((0..=table.len() / each).map(|index| index * each));
         let reads = table.iter().map(|(at, weight)| (*at, N::of(Scalar::Float(*weight))));
-        Sums { from, starts, reads: scratch::collect(reads) }
+        Sums { from, starts, reads: scratch::collect(reads), to_zeros: false }
     }
 
     /// The transpose of [`Sums::new`].
@@ -44,7 +46,7 @@ impl<N: Numeric> Sums<N> {
             reads[next[*at]] = (i / each, N::of(Scalar::Float(*weight)));
             next[*at] += 1;
         }
-        Sums { from: table.len() / each, starts, reads }
+        Sums { from: table.len() / each, starts, reads, to_zeros: true }
     }
 
     /// Indices of the result.
@@ -58,7 +60,7 @@ impl<N: Numeric> Sums<N> {
         let images = x.chunks_exact(self.from * inner).zip(y.chunks_exact_mut(self.to() * inner));
         for (x, y) in images {
             for (run, bounds) in y.chunks_exact_mut(inner).zip(self.starts.windows(2)) {
-                sum(&self.reads[bounds[0]..bounds[1]], x, run);
+                sum(&self.reads[bounds[0]..bounds[1]], x, run, self.to_zeros);
             }
         }
     }
@@ -66,14 +68,19 @@ impl<N: Numeric> Sums<N> {
 
 /// The weighted sum of the runs of as many elements as `to` has.
 #[inline(always)]
-fn sum<N: Numeric>(reads: &[(usize, N)], x: &[N], to: &mut [N]) {
-    let n = to.len();
+fn sum<N: Numeric>(reads: &[(usize, N)], x: &[N], to: &mut [N], to_zeros: bool) {
+    let (n, zero) = (to.len(), N::of(Scalar::Float(0.0)));
     let Some(((first, weight), rest)) = reads.split_first() else {
-        return to.fill(N::of(Scalar::Float(0.0)));
+        return to.fill(zero);
     };
     let from = &x[first * n..][..n];
     for i in 0..n {
         to[i] = from[i].times(*weight);
+    }
+    if to_zeros {
+        for to in to.iter_mut() {
+            *to = zero.plus(*to);
+        }
     }
     for (at, weight) in rest {
         let from = &x[at * n..][..n];
