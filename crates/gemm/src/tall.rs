@@ -50,6 +50,9 @@ pub(super) unsafe fn multiply<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc
     }
 }
 
+/// Writes the sums of a chunk: see [`sum_chunks`].
+type WriteSums<'c, T, A> = dyn Fn(&Gemm<T>, usize, usize, *mut A) + Sync + 'c;
+
 /// Writes C from the sums over chunks of k, of whole pieces, that `chunk(g, first, count, to)` writes for `count` elements of k from
 /// `first` on. They are added in order.
 ///
@@ -58,7 +61,7 @@ pub(super) unsafe fn multiply<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc
 pub(super) unsafe fn sum_chunks<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>>(
     g: &Gemm<T>,
     piece: usize,
-    chunk: &(dyn Fn(&Gemm<T>, usize, usize, *mut L::Acc) + Sync),
+    chunk: &WriteSums<'_, T, L::Acc>,
 ) {
     let size = g.m * g.n;
     let depth = (WORK / size).clamp(MIN_DEPTH, 1 << 14).next_multiple_of(piece);

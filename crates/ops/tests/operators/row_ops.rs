@@ -119,6 +119,9 @@ fn scans_of_integers_wrap_in_i64() {
     assert!(ops::cumsum(&t, 2, None).is_err());
 }
 
+/// The name of a scan, the operator, and the one in place.
+type Scan = (&'static str, fn(&Tensor, i64) -> Result<Tensor>, fn(&Tensor, i64) -> Result<()>);
+
 /// Rows have the same bits side by side, strided and in place as each of them has alone.
 #[test]
 fn scans_of_rows_have_the_bits_of_each_row_alone() {
@@ -133,7 +136,7 @@ fn scans_of_rows_have_the_bits_of_each_row_alone() {
         &[5, 9, 1],
         &[70, 33],
     ];
-    let scans: [(&str, fn(&Tensor, i64) -> Result<Tensor>, fn(&Tensor, i64) -> Result<()>); 2] = [
+    let scans: [Scan; 2] = [
         ("cumsum", |t, d| ops::cumsum(t, d, None), |t, d| ops::cumsum_(t, d, None)),
         ("cumprod", |t, d| ops::cumprod(t, d, None), |t, d| ops::cumprod_(t, d, None)),
     ];

@@ -264,7 +264,7 @@ fn write_sums<T: BagElement>(
             let count = if mean { rows.indices.len() as i64 } else { 0 };
             for (out, first) in out.chunks_mut(block).zip((0..).step_by(block)) {
                 let (sums, buffers) = buffers.split_at_mut(out.len());
-                table.from_column(first).add_up(rows, buffers, sums);
+                table.columns_from(first).add_up(rows, buffers, sums);
                 write_block(sums, count, out);
             }
         }

@@ -54,6 +54,9 @@ struct Resizing {
 /// The neighbours of one output element, and their interpolation weights.
 type Neighbors = SmallVec<[(i64, f64); 4]>;
 
+/// The scale of each dimension, if it is not the ratio of the sizes.
+type Scales = SmallVec<[Option<f64>; 3]>;
+
 impl Resizing {
     /// The output sizes for an overload that takes sizes or scale factors.
     fn output_sizes(
@@ -402,7 +405,7 @@ fn checked<'a>(
     align_corners: bool,
     scales: &[f64],
     [x, sizes]: [&'a [i64]; 2],
-) -> Result<(Resizing, SmallVec<[Option<f64>; 3]>, &'a [i64])> {
+) -> Result<(Resizing, Scales, &'a [i64])> {
     let kind = usize::try_from(mode).ok().and_then(|mode| KINDS.get(mode).copied());
     let Some(kind) = kind else {
         bail!(InvalidArgument(name, "mode"), "expected a mode from 0 to {} but got {mode}", KINDS.len() - 1)

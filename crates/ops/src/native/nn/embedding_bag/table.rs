@@ -75,7 +75,7 @@ impl<T: BagElement> Table<'_, T> {
     }
 
     /// The columns from number `first` on.
-    pub(super) fn from_column(&self, first: usize) -> Self {
+    pub(super) fn columns_from(&self, first: usize) -> Self {
         let elements = self.elements.get(first * self.strides[1]..).unwrap_or_default();
         Table { elements, strides: self.strides }
     }
