@@ -25,6 +25,7 @@ const ONCE: &[(&str, &str)] =
 /// Operators whose gradients are sums of terms that cancel, which two uses add in another order than one.
 const CANCELLING: &[&str] = &[
     "_grid_sample_grid_backward",
+    "_recurrent_layer_backward",
     "grid_sampler_2d_backward",
     "grid_sampler_3d_backward",
     "linalg_cond.p_str",

@@ -38,6 +38,7 @@ mod random;
 mod random_counts;
 mod recurrent;
 mod recurrent_cells;
+mod recurrent_layers;
 mod reduce;
 mod resample_pad;
 mod softmax;
@@ -68,6 +69,7 @@ pub fn rows() -> Vec<Row> {
         piecewise_activation::rows,
         recurrent::rows,
         recurrent_cells::rows,
+        recurrent_layers::rows,
         reduce::rows,
         hash_tensor::rows,
         min_max::rows,

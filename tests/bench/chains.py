@@ -92,6 +92,9 @@ class Side:
         importlib.import_module(name + ".nn")
         self.module.set_num_threads(threads)
         self.compiled = {}
+        if name == "torch":
+            # All chains are one function to its compiler, which runs it as written after eight variants.
+            importlib.import_module("torch._dynamo").config.recompile_limit = 8 * len(CHAINS)
 
     def inputs(self, chain, elements):
         """As many as the chain has parameters, with the same numbers on both sides, in -2 to 2."""

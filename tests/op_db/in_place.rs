@@ -2,7 +2,7 @@
 
 use super::view::{build, reshaped, some};
 use crate::array::Array;
-use crate::row::{ALL, Arg, Check, NUMBERS, PAIRS, Row, ints, none, number, row};
+use crate::row::{ALL, Arg, Check, FLOATS, NUMBERS, PAIRS, Row, ints, none, number, row};
 use flambeau_core::ErrorKind;
 
 fn t(sizes: &[usize]) -> Arg {
@@ -105,7 +105,41 @@ fn sizes() -> Vec<Row> {
     ]
 }
 
+/// The parameter after a step of Adam.
+fn adam(a: &[Arg]) -> Vec<Array> {
+    let [param, mean, square, grad] = [0, 1, 2, 3].map(|at| a[at].array());
+    let [rate, beta1, beta2, eps, correction, kept, decay] = [4, 5, 6, 7, 8, 9, 10].map(|at| a[at].number());
+    let sign = if a[11].flag() { -1.0 } else { 1.0 };
+    let moved = |at: usize| {
+        let grad = sign * grad.data[at] + decay * param.data[at];
+        let mean = beta1 * mean.data[at] + (1.0 - beta1) * grad;
+        let square = beta2 * square.data[at] + (1.0 - beta2) * grad * grad;
+        kept * param.data[at] - rate * mean / (square.sqrt() / correction + eps)
+    };
+    vec![Array::new(&param.sizes, (0..param.data.len()).map(moved).collect())]
+}
+
+fn optimizers() -> Vec<Row> {
+    let call = |sizes: [&[usize]; 4], numbers: [f64; 7], maximize: bool| {
+        let tensors = sizes.iter().zip(1..).map(|(sizes, seed)| Array::fill(sizes, 1.0..2.0, seed).into());
+        tensors.chain(numbers.map(Arg::from)).chain([maximize.into()]).collect::<Vec<Arg>>()
+    };
+    let plain = [0.01, 0.9, 0.99, 1e-3, 0.5, 1.0, 0.0];
+    let [decoupled, decayed] =
+        [[0.01, 0.9, 0.99, 1e-3, 0.5, 0.875, 0.0], [0.01, 0.9, 0.99, 1e-3, 0.5, 1.0, 0.125]];
+    let shapes: [&[usize]; 6] = [&[], &[1], &[17], &[0], &[3, 4], &[1000]];
+    let start = row("_adam_step_").types(FLOATS).ulps(4.0).not_differentiable();
+    let all = shapes.into_iter().fold(start, |row, sizes| row.sample(call([sizes; 4], plain, false)));
+    vec![
+        all.sample(call([&[5, 3]; 4], decoupled, false))
+            .sample(call([&[5, 3]; 4], decayed, true))
+            .reference(adam)
+            .refuses(call([&[3], &[3], &[3], &[4]], plain, false), ErrorKind::Shape, "the sizes of `self`")
+            .refuses(call([&[3], &[1], &[3], &[3]], plain, false), ErrorKind::Shape, "the sizes of `self`"),
+    ]
+}
+
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [writes(), geometries(), sizes()].into_iter().flatten().collect()
+    [writes(), geometries(), sizes(), optimizers()].into_iter().flatten().collect()
 }

@@ -66,6 +66,86 @@ fn multi_margin() -> Row {
         .refuses(bad(three(), 1, scores(&[3], 1)), ErrorKind::Shape, "inconsistent weight size")
 }
 
+/// How far the target class of a sample is behind each class, in `x, target, p, margin, weight`; 0 for itself.
+fn behind_each(x: &[f64], target: usize, margin: f64) -> Vec<f64> {
+    let behind = |(class, other): (usize, &f64)| {
+        if class == target { 0.0 } else { (margin - x[target] + other).max(0.0) }
+    };
+    x.iter().enumerate().map(behind).collect()
+}
+
+/// The losses of rows, and their derivative.
+fn multi_margins() -> Vec<Row> {
+    let weight = || Arg::Constant(Array::fill(&[4], 0.5..2.0, 5));
+    let calls = [
+        vec![scores(&[3, 4], 4), targets(&[3], &[1, 0, 3]), number(1i64), number(1.0), none()],
+        vec![scores(&[3, 4], 4), targets(&[3], &[1, 0, 3]), number(2i64), number(0.75), weight()],
+        vec![scores(&[2, 40], 8), targets(&[2], &[7, 39]), number(1i64), number(0.5), none()],
+        vec![scores(&[1, 40], 8), targets(&[1], &[0]), number(2i64), number(0.5), none()],
+        vec![scores(&[2, 1], 8), targets(&[2], &[0, 0]), number(1i64), number(0.5), none()],
+        vec![scores(&[0, 4], 8), targets(&[0], &[]), number(1i64), number(0.5), none()],
+    ];
+    let share = |a: &[Arg], at: usize, target: usize, classes: usize| {
+        a[at].optional().map_or(1.0, |weight| weight.data[target]) / classes as f64
+    };
+    let start = |name| row(name).types(WIDE_FLOATS).ulps(4.0).terms(4.0);
+    let losses = calls.clone().into_iter().fold(start("_multi_margin_losses"), Row::sample);
+    let with_grad = |(seed, call): (u64, Vec<Arg>)| {
+        let sizes = call[1].array().sizes.clone();
+        [vec![Array::fill(&sizes, 0.5..2.0, seed).into()], call].concat()
+    };
+    let slopes = (1..).zip(calls).map(with_grad).fold(start("_multi_margin_losses_backward"), Row::sample);
+    vec![
+        losses
+            .reference(move |a| {
+                let loss = |(x, target): (&[f64], &f64)| {
+                    let target = *target as usize;
+                    let behind = behind_each(x, target, a[3].number());
+                    let sum: f64 = behind.iter().map(|behind| behind.powf(a[2].number())).sum();
+                    sum * share(a, 4, target, x.len())
+                };
+                let rows = samples(a[0].array()).into_iter().zip(&a[1].array().data);
+                vec![Array::new(&a[1].array().sizes, rows.map(loss).collect())]
+            })
+            .refuses(
+                vec![scores(&[3, 4], 4), targets(&[2], &[0, 1]), number(1i64), number(1.0), none()],
+                ErrorKind::Shape,
+                "expected rows of scores, and a target for each",
+            ),
+        slopes
+            .reference(move |a| {
+                let gradient = |((x, target), grad): ((&[f64], &f64), &f64)| {
+                    let target = *target as usize;
+                    let factor = grad * share(a, 5, target, x.len());
+                    let slope = |behind: f64| match a[3].number() {
+                        1.0 => f64::from(behind > 0.0),
+                        _ => 2.0 * behind,
+                    };
+                    let behind = behind_each(x, target, a[4].number());
+                    let mut slopes: Vec<f64> =
+                        behind.into_iter().map(|behind| slope(behind) * factor).collect();
+                    slopes[target] = -slopes.iter().sum::<f64>();
+                    slopes
+                };
+                let rows = samples(a[1].array()).into_iter().zip(&a[2].array().data);
+                let rows = rows.zip(&a[0].array().data);
+                vec![Array::new(&a[1].array().sizes, rows.flat_map(gradient).collect())]
+            })
+            .refuses(
+                vec![
+                    scores(&[2], 1),
+                    scores(&[3, 4], 4),
+                    targets(&[3], &[0, 1, 2]),
+                    number(1i64),
+                    number(1.0),
+                    none(),
+                ],
+                ErrorKind::Shape,
+                "expected a gradient for each of 3 samples",
+            ),
+    ]
+}
+
 /// Seven of forty classes: enough others for whole vectors.
 fn some_of_forty() -> Vec<i64> {
     (0..40).map(|n| if n < 7 { n * 5 } else { -1 }).collect()
@@ -213,5 +293,5 @@ fn bilinear() -> Row {
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [vec![multi_margin(), bilinear()], multilabels()].into_iter().flatten().collect()
+    [vec![multi_margin(), bilinear()], multi_margins(), multilabels()].into_iter().flatten().collect()
 }

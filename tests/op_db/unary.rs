@@ -121,6 +121,8 @@ fn powers() -> Vec<Row> {
         of(-1.0, |x| 1.0 / x),
         of(-2.0, |x| 1.0 / (x * x)),
         of(1.7, |x| x.powf(1.7)),
+        of(1.0, |x| x),
+        of(0.0, |_| 1.0),
         row("pow.Tensor_Scalar").ulps(0.0).unary_of(whole(0.0..6.0), &[number(3)], |x| x.powi(3)).refuses(
             vec![crate::row::Arg::Typed(Array::fill(&[3], 0.0..9.0, 0), I32), number(-1)],
             ErrorKind::InvalidArgument,

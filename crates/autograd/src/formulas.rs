@@ -35,8 +35,8 @@ pub use linear_algebra::{
 pub use losses::{
     binary_cross_entropy_double_backward, binary_cross_entropy_double_backward_target,
     binary_cross_entropy_target_backward, binary_cross_entropy_with_logits_backward,
-    binary_cross_entropy_with_logits_target_backward, kl_div_backward,
-    multilabel_margin_loss_double_backward, reduced_grad,
+    binary_cross_entropy_with_logits_target_backward, kl_div_backward, multi_margin_losses_curvature,
+    multi_margin_losses_double_backward, multilabel_margin_loss_double_backward, reduced_grad,
 };
 pub use matrix_functions::{matrix_sqrth_backward, polar_decomposition_backward, sylvester_backward};
 pub use norm_backward::{

@@ -12,6 +12,7 @@ mod grid_sample;
 mod histogram;
 mod integers;
 mod loss;
+mod margin_loss;
 mod normalization;
 mod pooling;
 mod products;

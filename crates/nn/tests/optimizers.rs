@@ -4,9 +4,10 @@
 //! gradient is [`gradient`]; `torch.optim.lr_scheduler` on SGD with `lr=0.5`; `torch.nn.utils.clip_grad_norm_`.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use flambeau_autograd::Autograd;
+use flambeau_autograd::{Autograd, no_grad};
+use flambeau_core::ScalarType;
 use flambeau_nn::optim::*;
-use flambeau_ops::Tensor;
+use flambeau_ops::{Tensor, ops};
 
 fn leaf(values: &[f64]) -> Tensor {
     let tensor = Tensor::from_slice(values).unwrap();
@@ -104,6 +105,54 @@ fn adam_w() {
         AdamOptions { beta1: 0.7, beta2: 0.9, weight_decay: 0.3, amsgrad: true, ..base },
         [0.2182836769100162, -0.9576469173205588, 2.060093522163834, -0.24339320641765566],
     );
+}
+
+/// Several steps for a parameter with the strides that `arrange` gives it, whose means are contiguous.
+fn adam_of(dtype: ScalarType, arrange: fn(&Tensor) -> Tensor, decoupled: bool) -> Tensor {
+    let made = Tensor::from_vec((0..35).map(|i| f64::from(i * 37 % 23) - 11.0).collect(), &[5, 7]).unwrap();
+    let made = made.to(dtype).unwrap();
+    let param = arrange(&made);
+    param.requires_grad_(true).unwrap();
+    // Not the default `eps`, which is 0 in float16.
+    let options = AdamOptions { lr: 0.05, weight_decay: 0.1, eps: 1e-3, ..Default::default() };
+    let mut optimizer: Box<dyn Optimizer> = match decoupled {
+        true => Box::new(AdamW::new(vec![param.clone()], options).unwrap()),
+        false => Box::new(Adam::new(vec![param.clone()], options).unwrap()),
+    };
+    for step in 0..3 {
+        let grad = made.mul_scalar(0.2 * f64::from(step) - 0.3).unwrap();
+        param.set_grad(Some(&grad)).unwrap();
+        optimizer.step().unwrap();
+    }
+    param.detach().unwrap()
+}
+
+#[test]
+fn steps_of_adam_do_not_depend_on_strides() {
+    for dtype in [ScalarType::F16, ScalarType::BF16, ScalarType::F32, ScalarType::F64] {
+        for decoupled in [false, true] {
+            let contiguous = adam_of(dtype, |t| t.mul_scalar(1).unwrap(), decoupled);
+            let transposed = adam_of(
+                dtype,
+                |t| t.t().unwrap().contiguous().unwrap().t().unwrap().detach().unwrap(),
+                decoupled,
+            );
+            assert!(contiguous.isfinite().unwrap().all().unwrap().item::<bool>().unwrap(), "{dtype}");
+            assert!(contiguous.equal(&transposed).unwrap(), "{dtype}");
+        }
+    }
+}
+
+#[test]
+fn a_step_of_adam_is_not_recorded() {
+    let (param, [mean, square, grad]) = (start(), [0; 3].map(|_| Tensor::from([1.0, 2.0, 3.0, 4.0])));
+    let step = || ops::_adam_step_(&param, &mean, &square, &grad, 0.1, 0.9, 0.99, 1e-8, 1.0, 1.0, 0.0, false);
+    let version = param.storage().version();
+    assert!(step().is_err());
+    assert_eq!(param.storage().version(), version);
+    let _guard = no_grad();
+    step().unwrap();
+    assert!(param.storage().version() > version && param.is_leaf() && param.requires_grad());
 }
 
 #[test]

@@ -56,6 +56,7 @@
 mod bit_lanes;
 mod convert;
 mod copy;
+mod copy_bytes;
 pub mod device;
 mod formulas;
 mod fused_map_sum;
@@ -74,12 +75,15 @@ pub(crate) mod streaming;
 mod strided;
 mod tiles;
 pub(crate) mod transposed;
+mod update;
 
 pub(crate) use convert::{Convert, converter};
 pub use copy::copy_kernel;
+pub(crate) use copy_bytes::{copy_bytes, copy_elements};
 pub use formulas::{
-    Comparison, ComplexComparison, ComplexFormula, ComplexToReal, Division, DivisionFormula, FloatComparison,
-    FloatFormula, IntegerFormula, LogicalFormula, NumberFormula, OrderedComparison, OrderedFormula,
+    Argument, Comparison, ComplexComparison, ComplexFormula, ComplexToReal, Division, DivisionFormula,
+    FloatComparison, FloatFormula, IntegerFormula, LogicalFormula, NumberFormula, OrderedComparison,
+    OrderedFormula,
 };
 pub(crate) use fused_map_sum::fused_map_sum;
 pub(crate) use generate::Words64;
@@ -88,6 +92,7 @@ pub use generate::{
 };
 pub(crate) use row_offsets::RowOffsets;
 pub use select::{all_true, select_kernel};
+pub use update::{Rounding, UpdateFormula, update_kernel};
 
 use crate::dispatch_all_types;
 use crate::tensor_iterator::{Operand, TensorIterator};

@@ -460,3 +460,4 @@ macro_rules! tuples {
 tuples!(A B);
 tuples!(A B C);
 tuples!(A B C D);
+tuples!(A B C D E);

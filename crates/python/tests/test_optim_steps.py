@@ -218,6 +218,66 @@ def test_a_saved_run_goes_on_to_the_same_bits(name):
     assert resumed.param_groups[0]["params"][0] is other
 
 
+DTYPES = [flambeau.float16, flambeau.bfloat16, flambeau.float32, flambeau.float64]
+ADAM_OPTIONS = [
+    {},
+    {"weight_decay": 0.1},
+    {"weight_decay": 0.1, "decoupled_weight_decay": True},
+    {"maximize": True, "betas": (0.5, 0.9)},
+    {"maximize": True, "weight_decay": 1, "eps": 1e-3},
+]
+
+
+@pytest.mark.parametrize("options", ADAM_OPTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_step_of_adam_in_one_pass_has_the_bits_of_operators(dtype, options, monkeypatch):
+    def run():
+        values = flambeau.arange(150, dtype=flambeau.float64).sin().reshape(10, 15).to(dtype)
+        params = [nn.Parameter(part) for part in (values.clone(), values.t().contiguous().t(), values[0, :1].clone(), values[1, 3])]
+        optimizer = optim.Adam(params, lr=0.01, **options)
+        for step in range(4):
+            for param in params:
+                param.grad = (param.detach() * (step - 1) + 0.25).contiguous()
+            optimizer.step()
+        states = [optimizer.state[param][name] for param in params for name in ("exp_avg", "exp_avg_sq")]
+        # As text, in which NaN is equal to itself: where a gradient is 0, so is what f16 divides by.
+        return [str(tensor.detach().tolist()) for tensor in (*params, *states)]
+
+    in_one_pass = run()
+    monkeypatch.setattr("flambeau.optim.adam._is_updated_in_one_pass", lambda *_: False)
+    assert in_one_pass == run()
+
+
+def test_a_step_of_adam_in_one_pass_is_known_to_saved_tensors():
+    param = nn.Parameter(flambeau.ones(3))
+    optimizer = optim.Adam([param], lr=0.1)
+    loss = (param * param).sum()
+    param.grad = flambeau.ones(3)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    with pytest.raises(RuntimeError):
+        flambeau._adam_step_(param, *(flambeau.ones(3) for _ in range(3)), 0.1, 0.9, 0.99, 1e-8, 1.0, 1.0, 0.0, False)
+
+
+def test_modes_see_the_operators_of_a_step_of_adam():
+    from flambeau.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    param = nn.Parameter(flambeau.ones(3))
+    param.grad = flambeau.ones(3)
+    optimizer = optim.Adam([param], lr=0.1)
+    with Log():
+        optimizer.step()
+    assert any("addcdiv_" in name for name in seen) and not any("_adam_step_" in name for name in seen)
+
+
 def test_states_have_pytorchs_layout():
     params = [one(), one((3,))]
     optimizer = optim.Adam(params, lr=0.5, amsgrad=True)

@@ -168,8 +168,37 @@ on_registers! {
     }
     fn load_partial_f32(from: *const f32, count: usize) -> __m256 { _mm256_maskload_ps(from, first_32(count)) }
     fn load_partial_f64(from: *const f64, count: usize) -> __m256d { _mm256_maskload_pd(from, first_64(count)) }
-    fn store_partial_f32(to: *mut f32, count: usize, x: __m256) -> () { _mm256_maskstore_ps(to, first_32(count), x) }
-    fn store_partial_f64(to: *mut f64, count: usize, x: __m256d) -> () { _mm256_maskstore_pd(to, first_64(count), x) }
+    // Not by masked stores, each of which takes 15 cycles on AMD's processors without AVX-512.
+    fn store_partial_f32(to: *mut f32, count: usize, x: __m256) -> () {
+        if count >= 8 {
+            return _mm256_storeu_ps(to, x);
+        }
+        let (mut to, mut rest) = (to, _mm256_castps256_ps128(x));
+        if count & 4 != 0 {
+            _mm_storeu_ps(to, rest);
+            (to, rest) = (to.add(4), _mm256_extractf128_ps::<1>(x));
+        }
+        if count & 2 != 0 {
+            _mm_storel_pd(to.cast(), _mm_castps_pd(rest));
+            (to, rest) = (to.add(2), _mm_movehl_ps(rest, rest));
+        }
+        if count & 1 != 0 {
+            _mm_store_ss(to, rest);
+        }
+    }
+    fn store_partial_f64(to: *mut f64, count: usize, x: __m256d) -> () {
+        if count >= 4 {
+            return _mm256_storeu_pd(to, x);
+        }
+        let (mut to, mut rest) = (to, _mm256_castpd256_pd128(x));
+        if count & 2 != 0 {
+            _mm_storeu_pd(to, rest);
+            (to, rest) = (to.add(2), _mm256_extractf128_pd::<1>(x));
+        }
+        if count & 1 != 0 {
+            _mm_store_sd(to, rest);
+        }
+    }
     fn select_f32(mask: __m256, yes: __m256, no: __m256) -> __m256 { _mm256_blendv_ps(no, yes, mask) }
     fn select_f64(mask: __m256d, yes: __m256d, no: __m256d) -> __m256d { _mm256_blendv_pd(no, yes, mask) }
     fn neg_f32(x: __m256) -> __m256 { _mm256_xor_ps(x, _mm256_set1_ps(-0.0)) }

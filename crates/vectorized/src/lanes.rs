@@ -416,6 +416,12 @@ pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
     fn erf(self) -> Self {
         super::math::erf(self)
     }
+    /// The error function within 2^-17 of it up to 2.83, and what rounds to 1 beyond: enough where it is rounded to f16 or bf16; and true
+    /// only if all results are [normal](Lanes::store_normal).
+    #[inline(always)]
+    fn erf_to_half(self) -> (Self, bool) {
+        super::math::erf_to_half(self)
+    }
     /// `1 - erf(self)`, without cancellation. Within 0.99 ulp in f32, 0.85 in f64.
     #[inline(always)]
     fn erfc(self) -> Self {

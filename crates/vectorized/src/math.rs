@@ -21,7 +21,7 @@ mod pow;
 mod trigonometric;
 
 pub use element::FloatElement;
-pub(super) use erf::{erf, erfc, erfcx};
+pub(super) use erf::{erf, erf_to_half, erfc, erfcx};
 pub(super) use exp::{exp, exp_to_half, exp2, expm1, scale_floored, scale_in_two_steps, sigmoid};
 pub(super) use hyperbolic::{cosh, sinh, tanh};
 pub(super) use inverse_hyperbolic::{acosh, asinh, atanh};

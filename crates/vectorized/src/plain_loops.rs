@@ -22,7 +22,8 @@ impl<I: Isa, R, F: FnOnce() -> R> Kernel<I, R> for Loops<F> {
 }
 
 /// Calls `loops`, which is compiled for each instruction set: it, and the functions with loops that it calls, must be
-/// `#[inline(always)]`.
+/// `#[inline(always)]`. If they write by pointers, they should be `move`: what a closure borrows is in memory, which the compiler reads again
+/// after each write that might have changed it, so that it makes no vectors.
 ///
 /// ```
 /// let mut x = [1.0f32, 2.0, 3.0];

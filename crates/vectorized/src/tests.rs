@@ -97,6 +97,7 @@ formulas! {
     Tanh |x, y| x.tanh();
     Sigmoid |x, y| x.sigmoid();
     Erf |x, y| x.erf();
+    ErfToHalf |x, y| x.erf_to_half().0;
     Erfc |x, y| x.erfc();
     Erfcx |x, y| x.erfcx();
     Gelu |x, y| x.gelu();

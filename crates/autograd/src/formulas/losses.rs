@@ -105,6 +105,43 @@ fn steepness(x: &Tensor) -> Result<Tensor> {
     ops::reciprocal(&ops::clamp_min(&product, Scalar::Float(1e-12))?)
 }
 
+/// The gradient of the gradients of margin losses, in which the derivative is linear.
+pub fn multi_margin_losses_double_backward(
+    grad: &Tensor,
+    grad_output: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    p: Scalar,
+    margin: Scalar,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    let ones = ops::ones_like(grad_output, None, None, None, None, None)?;
+    let slopes = ops::_multi_margin_losses_backward(&ones, x, target, p, margin, weight)?;
+    ops::sum_dim_intlist(&ops::mul_tensor(grad, &slopes)?, Some(&[1]), false, None)
+}
+
+/// The second derivative of margin losses times `grad`. That of squares is twice the derivative of what is squared, once for the class and
+/// once, negated, for the target; without squares there is none.
+pub fn multi_margin_losses_curvature(
+    grad: &Tensor,
+    grad_output: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    p: Scalar,
+    margin: Scalar,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    if p.to_f64() == 1.0 {
+        return ops::zeros_like(x, None, None, None, None, None);
+    }
+    let slopes = ops::_multi_margin_losses_backward(grad_output, x, target, ONE, margin, weight)?;
+    let indices = ops::unsqueeze(target, 1)?;
+    let ahead = ops::sub_tensor(grad, &ops::gather(grad, 1, &indices, false)?, ONE)?;
+    let each = ops::mul_scalar(&ops::mul_tensor(&slopes, &ahead)?, Scalar::Int(2))?;
+    let total = ops::sum_dim_intlist(&each, Some(&[1]), true, None)?;
+    ops::scatter_add(&each, 1, &indices, &ops::neg(&total)?)
+}
+
 /// The gradient of the gradient of a multilabel margin loss, which is linear in it.
 pub fn multilabel_margin_loss_double_backward(
     grad: &Tensor,

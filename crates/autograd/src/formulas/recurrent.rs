@@ -1,6 +1,7 @@
 //! Derivatives of steps of recurrent networks. The saved gates are results too, through which second derivatives come.
 
-use flambeau_core::{Result, Scalar, bail};
+use flambeau_core::{Result, Scalar};
+use flambeau_ops::native::nn::recurrent::{gru_workspace_backward, lstm_workspace_backward};
 use flambeau_ops::{Tensor, ops};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -24,14 +25,7 @@ pub fn lstm_cell_backward(
         (gates, memory) = (Some(of_gates), Some(of_memory));
     }
     if let Some(grad) = grad_workspace {
-        let (grads, results) = (parts::<4>(grad)?, parts::<4>(workspace)?);
-        let by_gates = [
-            ops::sigmoid_backward(&grads[0], &results[0])?,
-            ops::sigmoid_backward(&grads[1], &results[1])?,
-            ops::tanh_backward(&grads[2], &results[2])?,
-            ops::sigmoid_backward(&grads[3], &results[3])?,
-        ];
-        gates = sum_of(gates, ops::cat(&by_gates, -1)?)?;
+        gates = sum_of(gates, lstm_workspace_backward(grad, workspace)?)?;
     }
     Ok((gates.clone(), gates.clone(), memory, gates.clone(), gates))
 }
@@ -48,26 +42,11 @@ pub fn gru_cell_backward(
         (of_input, of_state, state) = (Some(input), Some(hidden), Some(before));
     }
     if let Some(grad) = grad_workspace {
-        let [by_reset, by_keep, by_new, by_state, by_product] = parts::<5>(grad)?;
-        let [reset, keep, new, _, product] = parts::<5>(workspace)?;
-        let by_new = ops::tanh_backward(&by_new, &new)?;
-        let by_reset = ops::add_tensor(&by_reset, &ops::_chain(&by_new, &product)?, ONE)?;
-        let by_reset = ops::sigmoid_backward(&by_reset, &reset)?;
-        let by_keep = ops::sigmoid_backward(&by_keep, &keep)?;
-        let by_product = ops::add_tensor(&by_product, &ops::_chain(&by_new, &reset)?, ONE)?;
-        let gates = |last: Tensor| ops::cat(&[by_reset.clone(), by_keep.clone(), last], -1);
-        (of_input, of_state) = (sum_of(of_input, gates(by_new)?)?, sum_of(of_state, gates(by_product)?)?);
+        let [by_input, by_product, by_state] = gru_workspace_backward(grad, workspace)?;
+        (of_input, of_state) = (sum_of(of_input, by_input)?, sum_of(of_state, by_product)?);
         state = sum_of(state, by_state)?;
     }
     Ok((of_input.clone(), of_state.clone(), state, of_input, of_state))
-}
-
-/// The parts of the last dimension, as many as gates were saved.
-fn parts<const N: usize>(tensor: &Tensor) -> Result<[Tensor; N]> {
-    match ops::chunk(tensor, N as i64, -1)?.try_into() {
-        Ok(parts) => Ok(parts),
-        Err(_) => bail!(Internal, "expected {N} saved gates of one size but got sizes {:?}", tensor.sizes()),
-    }
 }
 
 /// `a + b`, or `b` alone.

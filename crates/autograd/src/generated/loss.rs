@@ -217,6 +217,45 @@ out_variant! { KL_DIV_OUT(self_, target, reduction, log_target, out), refused of
 
 out_variant! { MULTI_MARGIN_LOSS_OUT(self_, target, p, margin, weight, reduction, out), refused of_any [self_, target,
 weight, out] }
+
+node! {
+    MultiMarginLossesBackward0 { margin: Scalar, p: Scalar, self_: MaybeSaved, target: MaybeSaved,
+        weight: Option<SavedVariable> }
+    gradients(self, grads, grad = 0) [];
+    self_ [self_, target, weight] => ops::_multi_margin_losses_backward(grad, self_, target, self.p, self.margin,
+        weight.as_ref()),
+    weight => record::not_implemented("_multi_margin_losses, for its weight"),
+}
+
+recorded! {
+    _MULTI_MARGIN_LOSSES(self_, target, p, margin, weight) -> result, edges of_optional [self_, weight];
+    set_history(&mut result),
+    MultiMarginLossesBackward0 { margin, p, self_: record::saved_input(edges[0].is_some(), self_, 0)?,
+        target: record::saved_other(edges[0].is_some(), target)?, weight: record::saved_optional(edges[0].is_some(),
+        weight)? }
+}
+
+node! {
+    MultiMarginLossesBackwardBackward0 { grad_output: MaybeSaved, margin: Scalar, p: Scalar, self_: MaybeSaved,
+        target: MaybeSaved, weight: Option<SavedVariable> }
+    gradients(self, grads, grad = 0) [];
+    grad_output [grad_output, self_, target, weight] => formulas::multi_margin_losses_double_backward(grad,
+        grad_output, self_, target, self.p, self.margin, weight.as_ref()),
+    self_ [grad_output, self_, target, weight] => formulas::multi_margin_losses_curvature(grad, grad_output, self_,
+        target, self.p, self.margin, weight.as_ref()),
+    weight => record::not_implemented("_multi_margin_losses_backward, for its weight"),
+}
+
+recorded! {
+    _MULTI_MARGIN_LOSSES_BACKWARD(grad_output, self_, target, p, margin, weight) -> result,
+    edges of_optional [grad_output, self_, weight];
+    set_history(&mut result),
+    MultiMarginLossesBackwardBackward0 { grad_output: record::saved_input(edges[0].is_some() || edges[1].is_some(),
+        grad_output, 0)?, margin, p, self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 1)?,
+        target: record::saved_other(edges[0].is_some() || edges[1].is_some(), target)?,
+        weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)? }
+}
+
 out_variant! { MULTILABEL_MARGIN_LOSS_OUT(self_, target, reduction, out), refused of [self_, target, out] }
 
 node! {

@@ -9,6 +9,7 @@ use flambeau_ops::ops as operators;
 
 mod activation;
 mod activation_piecewise;
+mod adam;
 mod arange_linspace;
 mod attention;
 mod binary;

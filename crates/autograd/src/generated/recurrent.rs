@@ -3,7 +3,9 @@
 //! Recording of the operators in `recurrent`.
 
 use crate::record::{node, out_variant, recorded};
-use crate::{SavedVariable, formulas};
+use crate::{SavedVariable, formulas, record};
+use flambeau_core::DimVec;
+use flambeau_ops::ops;
 
 node! {
     ThnnFusedLstmCellBackward0 { cx: SavedVariable, result1: SavedVariable, result2: SavedVariable }
@@ -39,3 +41,31 @@ recorded! {
 
 out_variant! { _THNN_FUSED_GRU_CELL_OUT(input_gates, hidden_gates, hx, input_bias, hidden_bias, out0, out1),
 refused of_any [input_gates, hidden_gates, hx, input_bias, hidden_bias, out0, out1] }
+
+node! {
+    RecurrentLayerBackward0 { batch_sizes: DimVec, cx: Option<SavedVariable>, hx: SavedVariable, mode: i64,
+        reverse: bool, weight: SavedVariable, output: SavedVariable, cells: SavedVariable, workspace: SavedVariable }
+    inputs(self, grads) [cx, hx, weight, output, cells, workspace];
+    several(mask): input_gates, weight, bias, hx, cx => {
+        let (grad0, grad1, grad2, grad3,
+        grad4) = ops::_recurrent_layer_backward(grads[0].as_ref(), grads[1].as_ref(), grads[2].as_ref(),
+        grads[3].as_ref(), grads[4].as_ref(), weight, hx, cx.as_ref(), output, cells, workspace, &self.batch_sizes,
+        self.mode, self.reverse, mask)?;
+        Ok([Some(grad0), Some(grad1), Some(grad2), Some(grad3),
+        Some(grad4)])
+    },
+}
+
+recorded! {
+    _RECURRENT_LAYER(input_gates, weight, bias, hx, cx, batch_sizes, mode, reverse) -> (output, hy, cy, cells,
+        workspace),
+    edges of_optional [input_gates, weight, bias, hx, cx];
+    set_history_of_all(&[&output, &hy, &cy, &cells, &workspace]),
+    RecurrentLayerBackward0 { batch_sizes: DimVec::from_slice(batch_sizes), cx: record::saved_optional(true, cx)?,
+        hx: SavedVariable::input(hx, 3)?, mode, reverse, weight: SavedVariable::input(weight, 1)?,
+        output: SavedVariable::output(&output, 0)?, cells: SavedVariable::output(&cells, 3)?,
+        workspace: SavedVariable::output(&workspace, 4)? }
+}
+
+out_variant! { _RECURRENT_LAYER_OUT(input_gates, weight, bias, hx, cx, batch_sizes, mode, reverse, output, hy, cy,
+cells, workspace), refused of_any [input_gates, weight, bias, hx, cx, output, hy, cy, cells, workspace] }

@@ -11,6 +11,7 @@ mod branches;
 mod linear_algebra;
 mod losses;
 mod normalizations;
+mod recurrent;
 mod reductions;
 mod scatter_reduce;
 mod types;

@@ -310,9 +310,15 @@ fn a_rank_that_ends_is_named() {
     on_ranks("a_rank_that_ends_is_named", 3, options(60.0), &[0, 2], |group| {
         let x = Tensor::zeros(&[100_000], ScalarType::F32).unwrap();
         group.all_reduce(&x, ReduceOp::Sum).unwrap().wait().unwrap();
+        // Rank 1 ends when the others have that result, which the news of its end could overtake.
+        let token = Tensor::from([0i64]);
         if group.rank() == 1 {
+            for peer in [0, 2] {
+                group.recv(&token, Some(peer), 0).unwrap().wait().unwrap();
+            }
             std::process::abort();
         }
+        drop(group.send(&token, 1, 0).unwrap().wait());
         let begin = Instant::now();
         let e = group.all_reduce(&x, ReduceOp::Sum).and_then(|work| work.wait()).unwrap_err();
         assert!(

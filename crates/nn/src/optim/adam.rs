@@ -1,7 +1,8 @@
 //! Adam and AdamW: steps scaled by moving means of the gradient and of its square.
 
 use super::group::{Field, Hyper, Needs, ParamState, Scratch, advance, check_at_least_zero, state_tensor};
-use flambeau_core::{Result, ensure};
+use flambeau_core::{Layout, Result, ScalarType, ensure};
+use flambeau_ops::batched::is_batched;
 use flambeau_ops::{Tensor, ops};
 
 options! {
@@ -66,6 +67,27 @@ enum Decay {
     Decoupled,
 }
 
+/// What a step does besides the moving means, by the options and the kind of weight decay.
+#[derive(Clone, Copy)]
+struct Changes {
+    /// How much of the parameter is added to the gradient.
+    decay: f64,
+    /// With which number the parameter is multiplied.
+    kept: f64,
+}
+
+impl Changes {
+    fn new(options: &AdamOptions, decay: Decay) -> Self {
+        match decay {
+            Decay::InGradient => Changes { decay: options.weight_decay, kept: 1.0 },
+            Decay::Decoupled if options.weight_decay != 0.0 => {
+                Changes { decay: 0.0, kept: 1.0 - options.lr * options.weight_decay }
+            }
+            Decay::Decoupled => Changes { decay: 0.0, kept: 1.0 },
+        }
+    }
+}
+
 fn update(
     options: &AdamOptions,
     decay: Decay,
@@ -74,26 +96,54 @@ fn update(
     state: &mut ParamState,
     scratch: &Scratch,
 ) -> Result<()> {
-    let decoupled = matches!(decay, Decay::Decoupled);
-    let added = if decoupled { 0.0 } else { options.weight_decay };
-    let grad = scratch.gradient(param, grad, options.maximize, added)?;
-    if decoupled && options.weight_decay != 0.0 {
-        ops::mul__scalar(param, (1.0 - options.lr * options.weight_decay).into())?;
+    let changes = Changes::new(options, decay);
+    let (mean, square) = (state_tensor(state, "exp_avg")?, state_tensor(state, "exp_avg_sq")?);
+    if options.amsgrad || ![param, &grad, &mean, &square].iter().all(|t| is_updated_in_one_pass(t, param)) {
+        return update_by_operators(options, changes, param, grad, state, scratch);
     }
-    let step = advance(state)?;
+    let (correction1, correction2) = corrections(options, advance(state)?);
+    let AdamOptions { lr, beta1, beta2, eps, maximize, .. } = *options;
+    let (rate, correction) = (lr / correction1, correction2.sqrt());
+    let Changes { decay, kept } = changes;
+    ops::_adam_step_(param, &mean, &square, &grad, rate, beta1, beta2, eps, correction, kept, decay, maximize)
+}
+
+/// Whether one kernel can compute the step with this tensor, which has the bits of [`update_by_operators`].
+fn is_updated_in_one_pass(tensor: &Tensor, param: &Tensor) -> bool {
+    use ScalarType::{BF16, F16, F32, F64};
+    let is_dense = tensor.layout() == Layout::Strided && !is_batched(tensor) && tensor.device().is_cpu();
+    let is_floating = matches!(tensor.dtype(), F16 | BF16 | F32 | F64);
+    is_dense && is_floating && tensor.dtype() == param.dtype() && tensor.sizes() == param.sizes()
+}
+
+/// Both means begin at zero; division by these corrects the bias.
+fn corrections(options: &AdamOptions, step: f64) -> (f64, f64) {
+    (1.0 - options.beta1.powf(step), 1.0 - options.beta2.powf(step))
+}
+
+fn update_by_operators(
+    options: &AdamOptions,
+    changes: Changes,
+    param: &Tensor,
+    grad: Tensor,
+    state: &mut ParamState,
+    scratch: &Scratch,
+) -> Result<()> {
+    let grad = scratch.gradient(param, grad, options.maximize, changes.decay)?;
+    if changes.kept != 1.0 {
+        ops::mul__scalar(param, changes.kept.into())?;
+    }
+    let (correction1, correction2) = corrections(options, advance(state)?);
     let mean = state_tensor(state, "exp_avg")?;
-    let square = state_tensor(state, "exp_avg_sq")?;
+    let mut square = state_tensor(state, "exp_avg_sq")?;
     ops::lerp__scalar(&mean, &grad, (1.0 - options.beta1).into())?;
     ops::mul__scalar(&square, options.beta2.into())?;
     ops::addcmul_(&square, &grad, &grad, (1.0 - options.beta2).into())?;
-    let mut square = square;
     if options.amsgrad {
         let largest = state_tensor(state, "max_exp_avg_sq")?;
         ops::maximum_out(&largest, &square, &largest)?;
         square = largest;
     }
-    // Both means begin at zero; division by these corrects the bias.
-    let (correction1, correction2) = (1.0 - options.beta1.powf(step), 1.0 - options.beta2.powf(step));
     let divisor = scratch.buffer(param, (NEEDS.scratch_count)(options) - 1)?;
     ops::sqrt_out(&square, &divisor)?;
     ops::div__scalar(&divisor, correction2.sqrt().into())?;

@@ -391,6 +391,50 @@ operator! {
 }
 
 operator! {
+    /// `multi_margin_loss` of each row of a matrix.
+    _MULTI_MARGIN_LOSSES: "_multi_margin_losses(Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight) -> Tensor",
+        _multi_margin_losses(self_: &Tensor, target: &Tensor, p: Scalar, margin: Scalar,
+        weight: Option<&Tensor>) -> Tensor, by [self_, target, weight];
+    Cpu => {
+        if self_.was_resized() || target.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), p, margin, weight.snapshot().as_ref());
+        }
+        native::nn::loss::multi_margin_losses(self_, target, p, margin, weight)
+    },
+    Meta => {
+        if self_.was_resized() || target.was_resized() || weight.was_resized() {
+            return kernel(&self_.snapshot(), &target.snapshot(), p, margin, weight.snapshot().as_ref());
+        }
+        ensure_same_device("_multi_margin_losses", &[self_,
+            target].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        native::nn::loss::multi_margin_losses(self_, target, p, margin, weight)
+    },
+}
+
+operator! {
+    /// The derivative of `_multi_margin_losses` with respect to `self`.
+    _MULTI_MARGIN_LOSSES_BACKWARD: "_multi_margin_losses_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight) -> Tensor",
+        _multi_margin_losses_backward(grad_output: &Tensor, self_: &Tensor, target: &Tensor, p: Scalar,
+        margin: Scalar, weight: Option<&Tensor>) -> Tensor, by [grad_output, self_, target, weight];
+    Cpu => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), p, margin,
+                weight.snapshot().as_ref());
+        }
+        native::nn::loss::multi_margin_losses_backward(grad_output, self_, target, p, margin, weight)
+    },
+    Meta => {
+        if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized() {
+            return kernel(&grad_output.snapshot(), &self_.snapshot(), &target.snapshot(), p, margin,
+                weight.snapshot().as_ref());
+        }
+        ensure_same_device("_multi_margin_losses_backward", &[grad_output, self_,
+            target].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+        native::nn::loss::multi_margin_losses_backward(grad_output, self_, target, p, margin, weight)
+    },
+}
+
+operator! {
     /// `sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes.
     MULTILABEL_MARGIN_LOSS: "multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
         multilabel_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Tensor, by [self_, target];

@@ -10,6 +10,7 @@ pub mod options;
 
 mod activation;
 mod activation_piecewise;
+mod adam;
 mod arange_linspace;
 mod attention;
 mod binary;
@@ -127,6 +128,7 @@ mod window_functions;
 
 pub use activation::*;
 pub use activation_piecewise::*;
+pub use adam::*;
 pub use arange_linspace::*;
 pub use attention::*;
 pub use binary::*;
@@ -319,6 +321,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &RRELU_WITH_NOISE_BACKWARD,
     &RRELU,
     &RRELU_,
+    &_ADAM_STEP_,
     &ARANGE,
     &ARANGE_OUT,
     &ARANGE_START,
@@ -967,6 +970,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &KL_DIV_OUT,
     &MULTI_MARGIN_LOSS,
     &MULTI_MARGIN_LOSS_OUT,
+    &_MULTI_MARGIN_LOSSES,
+    &_MULTI_MARGIN_LOSSES_BACKWARD,
     &MULTILABEL_MARGIN_LOSS,
     &MULTILABEL_MARGIN_LOSS_OUT,
     &MULTILABEL_MARGIN_LOSS_FORWARD,
@@ -1305,6 +1310,9 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_THNN_FUSED_GRU_CELL,
     &_THNN_FUSED_GRU_CELL_OUT,
     &_THNN_FUSED_GRU_CELL_BACKWARD,
+    &_RECURRENT_LAYER,
+    &_RECURRENT_LAYER_OUT,
+    &_RECURRENT_LAYER_BACKWARD,
     &LSTM_CELL,
     &GRU_CELL,
     &RNN_TANH_CELL,

@@ -149,6 +149,44 @@ operator! {
 }
 
 operator! {
+    /// All steps of a layer in one direction, from the products of all inputs, of which step `i` has `batch_sizes[i]` rows: the outputs, the states after the last steps, and what the derivative is computed from. `mode` is 0 for `rnn_relu`, 1 for `rnn_tanh`, 2 for `lstm` and 3 for `gru`.
+    _RECURRENT_LAYER: "_recurrent_layer(Tensor input_gates, Tensor weight, Tensor? bias, Tensor hx, Tensor? cx, int[] batch_sizes, int mode, bool reverse) -> (Tensor output, Tensor hy, Tensor cy, Tensor cells, Tensor workspace)",
+        _recurrent_layer(input_gates: &Tensor, weight: &Tensor, bias: Option<&Tensor>, hx: &Tensor,
+        cx: Option<&Tensor>, batch_sizes: &[i64], mode: i64, reverse: bool) -> (Tensor, Tensor, Tensor, Tensor,
+        Tensor), by [input_gates, weight, bias, hx, cx];
+    CompositeExplicitAutograd => native::nn::recurrent::recurrent_layer(input_gates, weight, bias, hx, cx,
+        batch_sizes, mode, reverse),
+}
+
+operator! {
+    /// All steps of a layer in one direction, from the products of all inputs, of which step `i` has `batch_sizes[i]` rows: the outputs, the states after the last steps, and what the derivative is computed from.
+    _RECURRENT_LAYER_OUT: "_recurrent_layer.out(Tensor input_gates, Tensor weight, Tensor? bias, Tensor hx, Tensor? cx, int[] batch_sizes, int mode, bool reverse, *, Tensor(a!) output, Tensor(b!) hy, Tensor(c!) cy, Tensor(d!) cells, Tensor(e!) workspace) -> (Tensor(a!) output, Tensor(b!) hy, Tensor(c!) cy, Tensor(d!) cells, Tensor(e!) workspace)",
+        _recurrent_layer_out(input_gates: &Tensor, weight: &Tensor, bias: Option<&Tensor>, hx: &Tensor,
+        cx: Option<&Tensor>, batch_sizes: &[i64], mode: i64, reverse: bool, output: &Tensor, hy: &Tensor, cy: &Tensor,
+        cells: &Tensor, workspace: &Tensor) -> (), by [input_gates, weight, bias, hx, cx, output, hy, cy, cells,
+        workspace];
+    CompositeExplicitAutograd => {
+        let (result0, result1, result2, result3, result4) = native::nn::recurrent::recurrent_layer(input_gates,
+            weight, bias, hx, cx, batch_sizes, mode, reverse)?;
+        copy_all_to_out(&[(&result0, output), (&result1, hy), (&result2, cy), (&result3, cells), (&result4,
+            workspace)])
+    },
+}
+
+operator! {
+    /// The derivative of `_recurrent_layer`: the gradients of `input_gates`, the weight, the bias, `hx` and `cx`; one that `output_mask` does not request has no elements.
+    _RECURRENT_LAYER_BACKWARD: "_recurrent_layer_backward(Tensor? grad_output, Tensor? grad_hy, Tensor? grad_cy, Tensor? grad_cells, Tensor? grad_workspace, Tensor weight, Tensor hx, Tensor? cx, Tensor output, Tensor cells, Tensor workspace, int[] batch_sizes, int mode, bool reverse, bool[5] output_mask) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+        _recurrent_layer_backward(grad_output: Option<&Tensor>, grad_hy: Option<&Tensor>, grad_cy: Option<&Tensor>,
+        grad_cells: Option<&Tensor>, grad_workspace: Option<&Tensor>, weight: &Tensor, hx: &Tensor,
+        cx: Option<&Tensor>, output: &Tensor, cells: &Tensor, workspace: &Tensor, batch_sizes: &[i64], mode: i64,
+        reverse: bool, output_mask: [bool; 5]) -> (Tensor, Tensor, Tensor, Tensor, Tensor), by [grad_output, grad_hy,
+        grad_cy, grad_cells, grad_workspace, weight, hx, cx, output, cells, workspace];
+    CompositeImplicitAutograd => native::nn::recurrent::recurrent_layer_backward(grad_output, grad_hy, grad_cy,
+        grad_cells, grad_workspace, weight, hx, cx, output, cells, workspace, batch_sizes, mode, reverse,
+        output_mask),
+}
+
+operator! {
     /// A step of `lstm`: what it shows and what it remembers.
     LSTM_CELL: "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)",
         lstm_cell(input: &Tensor, hx: &[Tensor], w_ih: &Tensor, w_hh: &Tensor, b_ih: Option<&Tensor>,

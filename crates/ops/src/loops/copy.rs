@@ -1,6 +1,7 @@
 //! Copies between any two dtypes and any strides.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
+use super::copy_bytes::copy_bytes;
 use super::device::or_on_device;
 use super::packed::{self, Cursor};
 use super::rolled::{RolledDim, RolledSource};
@@ -136,7 +137,7 @@ fn copy_rows(p: &Pointers<'_>, n: usize, rows: usize, size: usize, streams: bool
             if dense(0) && dense(1) && streams {
                 streaming::stream(from, to, n * size);
             } else if dense(0) && dense(1) {
-                std::ptr::copy(from, to, n * size);
+                copy_bytes(from, to, n * size);
             } else {
                 copy_strided(from, p.inner[1], to, p.inner[0], n, size);
             }

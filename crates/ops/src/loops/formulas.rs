@@ -1,7 +1,29 @@
 //! Traits of formulas, one for each set of element types, by the operations that vectors of them have.
 
 use crate::vectorized::{Float, Integer, Mask, Number, Ordered, Vector};
-use flambeau_core::Complex;
+use flambeau_core::{Complex, Element, Scalar};
+
+/// What a formula has beside its operands.
+pub trait Argument: Copy {
+    /// The number that an element of type `E` holds of it, of the kind of such elements. Which kind that is the compiler knows, so that a loop
+    /// over vectors converts the number once, before it begins.
+    #[inline(always)]
+    fn as_element<E: Element>(self) -> Self {
+        self
+    }
+}
+
+impl Argument for Scalar {
+    #[inline(always)]
+    fn as_element<E: Element>(self) -> Self {
+        // Products of complex numbers depend on whether a number was given as a real one.
+        if E::SCALAR_TYPE.is_complex() { self } else { E::from_scalar(self).to_scalar() }
+    }
+}
+
+impl Argument for f64 {}
+impl Argument for i64 {}
+impl Argument for bool {}
 
 /// A formula of `N` floating point arguments.
 pub trait FloatFormula<const N: usize>: Copy + Sync {
@@ -14,24 +36,48 @@ pub trait FloatFormula<const N: usize>: Copy + Sync {
     fn call_to_half<V: Float>(self, args: [V; N]) -> (V, bool) {
         (self.call(args), false)
     }
+
+    /// The formula with its numbers [as elements](Argument::as_element) of type `E`. Formulas without a [`Scalar`] keep this.
+    #[inline(always)]
+    fn with_arguments_as<E: Element>(self) -> Self {
+        self
+    }
 }
 
 /// A formula of `N` arguments of any one type.
 pub trait NumberFormula<const N: usize>: Copy + Sync {
     /// The formula, on vectors. Mark it `#[inline(always)]`.
     fn call<V: Number>(self, args: [V; N]) -> V;
+
+    /// The formula with its numbers [as elements](Argument::as_element) of type `E`. Formulas without a [`Scalar`] keep this.
+    #[inline(always)]
+    fn with_arguments_as<E: Element>(self) -> Self {
+        self
+    }
 }
 
 /// A formula of `N` arguments of any one type that has an order.
 pub trait OrderedFormula<const N: usize>: Copy + Sync {
     /// The formula, on vectors. Mark it `#[inline(always)]`.
     fn call<V: Ordered>(self, args: [V; N]) -> V;
+
+    /// The formula with its numbers [as elements](Argument::as_element) of type `E`. Formulas without a [`Scalar`] keep this.
+    #[inline(always)]
+    fn with_arguments_as<E: Element>(self) -> Self {
+        self
+    }
 }
 
 /// A formula of `N` integer or bool arguments.
 pub trait IntegerFormula<const N: usize>: Copy + Sync {
     /// The formula, on vectors. Mark it `#[inline(always)]`.
     fn call<V: Integer>(self, args: [V; N]) -> V;
+
+    /// The formula with its numbers [as elements](Argument::as_element) of type `E`. Formulas without a [`Scalar`] keep this.
+    #[inline(always)]
+    fn with_arguments_as<E: Element>(self) -> Self {
+        self
+    }
 }
 
 /// A formula of a dividend and a divisor that are integers.
@@ -63,18 +109,36 @@ pub trait LogicalFormula<const N: usize>: Copy + Sync {
 pub trait Comparison<const N: usize>: Copy + Sync {
     /// The predicate, on vectors. Mark it `#[inline(always)]`.
     fn call<V: Number>(self, args: [V; N]) -> <V as Vector>::Mask;
+
+    /// The formula with its numbers [as elements](Argument::as_element) of type `E`. Formulas without a [`Scalar`] keep this.
+    #[inline(always)]
+    fn with_arguments_as<E: Element>(self) -> Self {
+        self
+    }
 }
 
 /// A predicate of `N` arguments of any one type that has an order.
 pub trait OrderedComparison<const N: usize>: Copy + Sync {
     /// The predicate, on vectors. Mark it `#[inline(always)]`.
     fn call<V: Ordered>(self, args: [V; N]) -> <V as Vector>::Mask;
+
+    /// The formula with its numbers [as elements](Argument::as_element) of type `E`. Formulas without a [`Scalar`] keep this.
+    #[inline(always)]
+    fn with_arguments_as<E: Element>(self) -> Self {
+        self
+    }
 }
 
 /// A predicate of `N` floating point arguments.
 pub trait FloatComparison<const N: usize>: Copy + Sync {
     /// The predicate, on vectors. Mark it `#[inline(always)]`.
     fn call<V: Float>(self, args: [V; N]) -> <V as Vector>::Mask;
+
+    /// The formula with its numbers [as elements](Argument::as_element) of type `E`. Formulas without a [`Scalar`] keep this.
+    #[inline(always)]
+    fn with_arguments_as<E: Element>(self) -> Self {
+        self
+    }
 }
 
 /// A formula of `N` complex arguments.

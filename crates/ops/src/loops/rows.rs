@@ -97,6 +97,12 @@ pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Codege
     /// Whether the loop has non-temporal stores: vectors of results fill a cache line or half of one.
     const STREAMS: bool = false;
 
+    /// The formula with its numbers as elements of the vectors, see [`Argument`](super::Argument).
+    #[inline(always)]
+    fn prepared(self) -> Self {
+        self
+    }
+
     /// Evaluates all lanes, of which the first `count` matter, and writes their results.
     ///
     /// # Safety
@@ -127,8 +133,17 @@ pub(super) unsafe fn store_first<I: Isa, T: Lanes<I>>(from: *const u8, to: *mut 
     unsafe { T::store_partial(T::load(from.cast()), to.cast(), count) }
 }
 
+macro_rules! prepared {
+    ($with_arguments_as:ident) => {
+        #[inline(always)]
+        fn prepared(self) -> Self {
+            Self(self.0.$with_arguments_as::<<T::Vector as Vector>::Element>())
+        }
+    };
+}
+
 macro_rules! store_lanes {
-    ($wrapper:ident, $formula:ident, $lanes:ident; $($call_to_half:ident)?) => {
+    ($wrapper:ident, $formula:ident, $lanes:ident; $($call_to_half:ident)?; $($with_arguments_as:ident)?) => {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
 
@@ -139,6 +154,8 @@ macro_rules! store_lanes {
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
             const STREAMS: bool = streams_lanes::<I, T, N>();
+
+            $(prepared!($with_arguments_as);)?
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -162,11 +179,11 @@ macro_rules! store_lanes {
     };
 }
 
-store_lanes!(Floats, FloatFormula, FloatLanes; call_to_half);
-store_lanes!(Numbers, NumberFormula, Lanes;);
-store_lanes!(OrderedNumbers, OrderedFormula, OrderedLanes;);
-store_lanes!(Integers, IntegerFormula, IntegerLanes;);
-store_lanes!(Complexes, ComplexFormula, ComplexLanes;);
+store_lanes!(Floats, FloatFormula, FloatLanes; call_to_half; with_arguments_as);
+store_lanes!(Numbers, NumberFormula, Lanes;; with_arguments_as);
+store_lanes!(OrderedNumbers, OrderedFormula, OrderedLanes;; with_arguments_as);
+store_lanes!(Integers, IntegerFormula, IntegerLanes;; with_arguments_as);
+store_lanes!(Complexes, ComplexFormula, ComplexLanes;;);
 
 /// A formula of complex numbers whose results are real: vectors of parts.
 #[derive(Clone, Copy)]
@@ -233,7 +250,7 @@ impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula<2>> LaneFormula<I, T, 2> for 
 }
 
 macro_rules! store_masks {
-    ($wrapper:ident, $formula:ident, $lanes:ident) => {
+    ($wrapper:ident, $formula:ident, $lanes:ident; $($with_arguments_as:ident)?) => {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
 
@@ -245,6 +262,8 @@ macro_rules! store_masks {
             const OUTPUT_SIZE: usize = size_of::<bool>();
             const STREAMS: bool =
                 I::HAS_NON_TEMPORAL_STORES && T::Vector::LANES >= CACHE_LINE / 2 && N <= MAX_STREAMING_INPUTS;
+
+            $(prepared!($with_arguments_as);)?
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -261,10 +280,10 @@ macro_rules! store_masks {
     };
 }
 
-store_masks!(Compares, Comparison, Lanes);
-store_masks!(OrderedCompares, OrderedComparison, OrderedLanes);
-store_masks!(FloatCompares, FloatComparison, FloatLanes);
-store_masks!(ComplexCompares, ComplexComparison, ComplexLanes);
+store_masks!(Compares, Comparison, Lanes; with_arguments_as);
+store_masks!(OrderedCompares, OrderedComparison, OrderedLanes; with_arguments_as);
+store_masks!(FloatCompares, FloatComparison, FloatLanes; with_arguments_as);
+store_masks!(ComplexCompares, ComplexComparison, ComplexLanes;);
 
 /// The loop over [`Rows`], for every instruction set.
 pub(super) struct RowKernel<'r, T, F, const N: usize> {
@@ -295,6 +314,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
     )]
     unsafe fn run(self) {
         let RowKernel { rows, formula, .. } = self;
+        let formula = formula.prepared();
         for r in 0..rows.rows as i64 {
             let to = rows.to.wrapping_offset((r * rows.to_row) as isize);
             let mut from = rows.from;
@@ -310,10 +330,10 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
 /// Memory for one vector, aligned to a cache line.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
-struct VectorBuf<V: Copy>(MaybeUninit<V>);
+pub(super) struct VectorBuf<V: Copy>(MaybeUninit<V>);
 
 impl<V: Copy> VectorBuf<V> {
-    const EMPTY: Self = Self(MaybeUninit::uninit());
+    pub(super) const EMPTY: Self = Self(MaybeUninit::uninit());
 }
 
 /// Loads a byte from the middle of a vector that fills a cache line: AMD's hardware prefetcher runs further ahead where two loads read

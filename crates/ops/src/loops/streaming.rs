@@ -5,6 +5,7 @@
 //! cache lines, a piece of the result is computed into a tile in L1 and copied from there by non-temporal stores.
 #![expect(unsafe_code, reason = "moves bytes of rows whose guards the iterator holds")]
 
+use super::copy_bytes::copy_elements;
 use super::machine::{has_cache_line_stores, llc_bytes};
 use super::rows::{CACHE_LINE, Rows};
 use crate::parallel::num_threads;
@@ -271,9 +272,14 @@ pub(crate) fn copy_rows<'a, T: bytemuck::Pod>(
         unsafe { stream_whole_rows(to, width, source) }
         return fence(true);
     }
-    for_each_row(to, width, source, |row, from| {
-        if streams { stream_slice(from, row) } else { row.copy_from_slice(from) }
-    });
+    for_each_row(
+        to,
+        width,
+        source,
+        |row, from| {
+            if streams { stream_slice(from, row) } else { copy_elements(from, row) }
+        },
+    );
     fence(streams);
 }
 

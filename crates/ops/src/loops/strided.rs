@@ -1,6 +1,9 @@
 //! Copies between strided elements; elements of one size share code, whatever their type is.
 #![expect(unsafe_code, reason = "moves elements of operands whose guards the callers hold")]
 
+use flambeau_vectorized::with_processor_vectors;
+use std::mem::MaybeUninit;
+
 /// Copies `count` elements of `size` bytes between strides in bytes.
 ///
 /// # Safety
@@ -25,6 +28,48 @@ pub(super) unsafe fn copy_strided(
     }
 }
 
+/// Elements from which on those at small steps are copied in vectors.
+const MIN_IN_VECTORS: usize = 32;
+
+/// Copies every second, third or fourth element; `false` for another stride.
+///
+/// # Safety
+/// - As [`copy_bits`], with dense elements at `to`.
+#[inline(always)]
+unsafe fn copy_at_step<Bits: Copy>(from: *const u8, from_stride: i64, to: *mut u8, count: usize) -> bool {
+    let (size, from, to) = (size_of::<Bits>() as i64, from.cast::<Bits>(), to.cast::<Bits>());
+    // SAFETY: this function's condition.
+    unsafe {
+        match from_stride {
+            step if step == 2 * size => copy_every_nth::<Bits, 2>(from, to, count),
+            step if step == 3 * size => copy_every_nth::<Bits, 3>(from, to, count),
+            step if step == 4 * size => copy_every_nth::<Bits, 4>(from, to, count),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Copies every element number `N`, which the compiler does by shuffles of whole vectors.
+///
+/// # Safety
+/// - `to` is valid for `count` elements, and `from` for as many, `N` elements apart.
+#[inline(never)]
+unsafe fn copy_every_nth<Bits: Copy, const N: usize>(from: *const Bits, to: *mut Bits, count: usize) {
+    with_processor_vectors(
+        #[inline(always)]
+        move || {
+            for i in 0..count {
+                // SAFETY: this function's condition.
+                unsafe {
+                    let element = from.add(N * i).cast::<MaybeUninit<Bits>>().read_unaligned();
+                    to.add(i).cast::<MaybeUninit<Bits>>().write_unaligned(element);
+                }
+            }
+        },
+    );
+}
+
 /// # Safety
 /// - As [`copy_strided`], with `size` that of `Bits`.
 #[inline(always)]
@@ -44,6 +89,13 @@ unsafe fn copy_bits<Bits: Copy>(
             }
         }
         return;
+    }
+    if to_stride == size_of::<Bits>() as i64 && count >= MIN_IN_VECTORS {
+        // SAFETY: this function's conditions.
+        let done = unsafe { copy_at_step::<Bits>(from, from_stride, to, count) };
+        if done {
+            return;
+        }
     }
     for i in 0..count as i64 {
         // SAFETY: element `i` is inside both sides.

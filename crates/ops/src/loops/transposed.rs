@@ -190,6 +190,9 @@ pub(crate) unsafe fn transpose(
         if done || (is_packed && transpose_few_columns(from, [rows, len], size, to, pitch)) {
             return;
         }
+        if pitch == rows * size && interleave(&matrix, size, to) {
+            return;
+        }
         if len < rows {
             for i in 0..len {
                 let (from, to) = (from.add(i * size), to.offset(i as isize * pitch as isize));
@@ -253,7 +256,7 @@ unsafe fn columns_of<Bits: Copy, const N: usize>(from: *const Bits, rows: usize,
     let tile = unsafe { &mut *to.cast::<[[MaybeUninit<Bits>; STRIP]; N]>() };
     with_processor_vectors(
         #[inline(always)]
-        || {
+        move || {
             for row in 0..rows.min(STRIP) {
                 for (i, column) in tile.iter_mut().enumerate() {
                     // SAFETY: an element of the row.
@@ -296,4 +299,73 @@ unsafe fn transpose_few_columns(
         }
     }
     true
+}
+
+/// [`transpose`] of few rows to columns that follow one another; `false` where there are more rows, or they have few elements.
+///
+/// # Safety
+/// - As for [`transpose`].
+unsafe fn interleave(rows: &StridedRows<u8>, size: usize, to: *mut u8) -> bool {
+    if rows.len < MIN_PACKED_ROWS {
+        return false;
+    }
+    // SAFETY: this function's condition.
+    unsafe {
+        match size {
+            1 => interleave_of::<u8>(rows, to.cast()),
+            2 => interleave_of::<u16>(rows, to.cast()),
+            4 => interleave_of::<u32>(rows, to.cast()),
+            8 => interleave_of::<u64>(rows, to.cast()),
+            _ => false,
+        }
+    }
+}
+
+/// [`interleave`] of elements of the size of `Bits`.
+///
+/// # Safety
+/// - As [`interleave`].
+unsafe fn interleave_of<Bits: Copy>(rows: &StridedRows<u8>, to: *mut Bits) -> bool {
+    let (from, stride, len) = (rows.from.cast::<Bits>(), rows.row_stride, rows.len);
+    // SAFETY: this function's condition.
+    unsafe {
+        match rows.rows {
+            2 => interleave_rows::<Bits, 2>(from, stride, len, to),
+            3 => interleave_rows::<Bits, 3>(from, stride, len, to),
+            4 => interleave_rows::<Bits, 4>(from, stride, len, to),
+            5 => interleave_rows::<Bits, 5>(from, stride, len, to),
+            6 => interleave_rows::<Bits, 6>(from, stride, len, to),
+            7 => interleave_rows::<Bits, 7>(from, stride, len, to),
+            8 => interleave_rows::<Bits, 8>(from, stride, len, to),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// [`interleave`] of `N` rows of `len` elements, `row_stride` bytes apart. The number is constant, as in [`columns_of`].
+///
+/// # Safety
+/// - As [`interleave`].
+unsafe fn interleave_rows<Bits: Copy, const N: usize>(
+    from: *const Bits,
+    row_stride: isize,
+    len: usize,
+    to: *mut Bits,
+) {
+    with_processor_vectors(
+        #[inline(always)]
+        move || {
+            for i in 0..len {
+                for row in 0..N {
+                    // SAFETY: an element of the row, and the address of the same one in its column.
+                    unsafe {
+                        let element = from.byte_offset(row as isize * row_stride).add(i);
+                        let element = element.cast::<MaybeUninit<Bits>>().read_unaligned();
+                        to.add(i * N + row).cast::<MaybeUninit<Bits>>().write_unaligned(element);
+                    }
+                }
+            }
+        },
+    );
 }

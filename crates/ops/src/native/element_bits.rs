@@ -126,6 +126,7 @@ impl Sortable for BoolByte {
     fn differs_from(self, other: Self) -> bool {
         (self.0 != 0) != (other.0 != 0)
     }
+    #[inline(always)]
     fn sort_key(self) -> u64 {
         u64::from(self.0 != 0)
     }

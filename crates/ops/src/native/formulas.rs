@@ -81,6 +81,12 @@ macro_rules! formulas {
                     let Formula { $($($arg),+)? } = self;
                     $formula
                 }
+                $(
+                    #[inline(always)]
+                    fn with_arguments_as<E: flambeau_core::Element>(self) -> Self {
+                        Formula { $($arg: $crate::loops::Argument::as_element::<E>(self.$arg)),+ }
+                    }
+                )?
             }
             formulas!(@complex_formula [$($lane),+] $($complex)?);
         }

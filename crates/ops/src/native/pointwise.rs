@@ -3,6 +3,7 @@
 pub mod accumulate;
 pub mod activation;
 pub mod activation_piecewise;
+pub mod adam;
 pub mod binary;
 pub mod bitwise_logical;
 pub mod comparison;

@@ -3,6 +3,7 @@
 
 mod accessor;
 mod accumulate;
+mod adam;
 mod arithmetic;
 mod boxed_kernels;
 mod buffer_reuse;
@@ -15,6 +16,7 @@ mod gather_scatter;
 mod index;
 mod loss;
 mod matmul;
+mod median;
 mod memory;
 mod normal;
 mod out_of_memory;
@@ -25,6 +27,7 @@ mod random;
 mod recurrent;
 mod reduce;
 mod registration;
+mod resample;
 mod row_ops;
 mod small_images;
 mod sort;

@@ -87,14 +87,21 @@ fn accumulators_hold_elements_of_up_to_sixteen_bytes() {
 
 #[test]
 fn elements_of_every_size_are_copied_between_strides() {
-    let bytes: Vec<u8> = (0..400u32).map(|i| (i * 7919 % 251) as u8).collect();
-    for (size, [from, to]) in [1, 2, 4, 8, 16].into_iter().flat_map(|size| {
+    const BYTES: usize = 6000;
+    let bytes: Vec<u8> = (0..BYTES as u32).map(|i| (i * 7919 % 251) as u8).collect();
+    let strides = |size: usize| {
         let dense = size as i64;
-        [[dense, dense], [0, dense], [dense + 3, dense], [dense, 2 * dense], [-dense - 1, dense + 5]]
-            .map(|strides| (size, strides))
-    }) {
-        let (count, first) = (9usize, if from < 0 { 200i64 } else { 1 });
-        let (mut got, mut expected) = (vec![255u8; 400], vec![255u8; 400]);
+        let at_step = [2, 3, 4, 5].map(|step| [step * dense, dense]);
+        let others =
+            [[dense, dense], [0, dense], [dense + 3, dense], [dense, 2 * dense], [-dense - 1, dense + 5]];
+        at_step
+            .into_iter()
+            .chain(others)
+            .flat_map(move |strides| [9usize, 32, 70].map(|count| (count, size, strides)))
+    };
+    for (count, size, [from, to]) in [1, 2, 4, 8, 16].into_iter().flat_map(strides) {
+        let first = if from < 0 { 3000i64 } else { 1 };
+        let (mut got, mut expected) = (vec![255u8; BYTES], vec![255u8; BYTES]);
         for i in 0..count as i64 {
             let element = &bytes[(first + i * from) as usize..][..size];
             expected[(3 + i * to) as usize..][..size].copy_from_slice(element);

@@ -38,6 +38,16 @@ fn integers_are_products_of_the_words() {
 }
 
 #[test]
+fn most_integers_of_64_bits_are_products_of_the_words() {
+    for (to, count) in [(Some(i64::MAX), u128::from(u64::MAX)), (None, 1 << 64), (Some(0), 1 << 63)] {
+        let got = filled(257, ScalarType::I64, |t, g| ops::random__from(t, i64::MIN, to, Some(g)));
+        let product = |i: usize| ((u128::from(stream().word64(i as u64)) * count) >> 64) as u64;
+        let from_lowest = |step: u64| i64::MIN.wrapping_add(step as i64) as f64;
+        assert_eq!(got, (0..257).map(product).map(from_lowest).collect::<Vec<_>>(), "below {to:?}");
+    }
+}
+
+#[test]
 fn uniform_numbers_are_the_high_bits_of_the_words() {
     for n in SIZES {
         let got = filled(n, ScalarType::F32, |t, g| ops::uniform_(t, 0.0, 1.0, Some(g)));

@@ -3,6 +3,7 @@
 use crate::support::*;
 use flambeau_core::ScalarType;
 use flambeau_ops::{Tensor, ops};
+use std::ops::Range;
 
 const WIDE: [ScalarType; 2] = [ScalarType::F32, ScalarType::F64];
 
@@ -126,5 +127,179 @@ fn steps_of_half_precision_are_rounded_once() {
         let (hy, cy, saved) = ops::_thnn_fused_lstm_cell(a, b, cx, None, None).unwrap();
         let expected = lstm_cell(&wide).map(|tensor| cast(&tensor, dtype));
         assert_same(&[&hy, &cy, &saved], &expected, &format!("{dtype}"));
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Tanh,
+    Relu,
+    Gru,
+    Lstm,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Tanh, Kind::Relu, Kind::Gru, Kind::Lstm];
+
+    fn gates(self) -> i64 {
+        [1, 1, 3, 4][self as usize]
+    }
+
+    fn states(self) -> usize {
+        [1, 1, 1, 2][self as usize]
+    }
+
+    /// The states after a step, by operators.
+    fn step(self, [of_input, of_state]: [&Tensor; 2], states: &[Tensor]) -> Vec<Tensor> {
+        match self {
+            Kind::Tanh => vec![of_input.add(of_state).unwrap().tanh().unwrap()],
+            Kind::Relu => vec![of_input.add(of_state).unwrap().relu().unwrap()],
+            Kind::Gru => {
+                vec![ops::_thnn_fused_gru_cell(of_input, of_state, &states[0], None, None).unwrap().0]
+            }
+            Kind::Lstm => {
+                let made = ops::_thnn_fused_lstm_cell(of_input, of_state, &states[1], None, None).unwrap();
+                vec![made.0, made.1]
+            }
+        }
+    }
+
+    /// The outputs and the states at the end, of packed sequences or padded ones, in both directions.
+    fn network(self, x: &Tensor, sizes: Option<&Tensor>, hx: &[Tensor], params: &[Tensor]) -> Vec<Tensor> {
+        macro_rules! call {
+            ($padded:ident, $packed:ident, $hx:expr) => {
+                match sizes {
+                    None => ops::$padded(x, $hx, params, true, 1, 0.0, false, true, false),
+                    Some(sizes) => ops::$packed(x, sizes, $hx, params, true, 1, 0.0, false, true),
+                }
+                .unwrap()
+            };
+        }
+        let (output, state) = match self {
+            Kind::Tanh => call!(rnn_tanh_input, rnn_tanh_data, &hx[0]),
+            Kind::Relu => call!(rnn_relu_input, rnn_relu_data, &hx[0]),
+            Kind::Gru => call!(gru_input, gru_data, &hx[0]),
+            Kind::Lstm => {
+                let (output, shown, memory) = call!(lstm_input, lstm_data, hx);
+                return vec![output, shown, memory];
+            }
+        };
+        vec![output, state]
+    }
+
+    /// The same of one direction by the operator that saves what a backward pass needs.
+    fn layer(
+        self,
+        x: &Tensor,
+        counts: &[i64],
+        hx: &[Tensor],
+        params: &[Tensor],
+        reverse: bool,
+    ) -> Vec<Tensor> {
+        let is_gru = self == Kind::Gru;
+        let [input, hidden, bias, hidden_bias] = params else { panic!("expected four parameters") };
+        let bias = if is_gru { bias.clone() } else { bias.add(hidden_bias).unwrap() };
+        let (products, bias) =
+            (ops::linear(x, input, Some(&bias)).unwrap(), Some(hidden_bias).filter(|_| is_gru));
+        let mode = [1, 0, 3, 2][self as usize];
+        let (output, shown, memory, _, _) =
+            ops::_recurrent_layer(&products, hidden, bias, &hx[0], hx.get(1), counts, mode, reverse).unwrap();
+        [output, shown, memory].into_iter().take(1 + hx.len()).collect()
+    }
+
+    /// The outputs of the steps, whose rows these are, and the states at the end, by operators.
+    fn pass(
+        self,
+        x: &Tensor,
+        mut states: Vec<Tensor>,
+        params: &[Tensor],
+        steps: &[Range<i64>],
+    ) -> (Tensor, Vec<Tensor>) {
+        let rows_of = |tensor: &Tensor, rows: Range<i64>| {
+            ops::slice_tensor(tensor, 0, Some(rows.start), Some(rows.end), 1).unwrap()
+        };
+        let [input, hidden, bias, hidden_bias] = params else { panic!("expected four parameters") };
+        let is_gru = self == Kind::Gru;
+        let bias = if is_gru { bias.clone() } else { bias.add(hidden_bias).unwrap() };
+        let products = ops::linear(x, input, Some(&bias)).unwrap();
+        let (mut outputs, batch) = (Vec::new(), states[0].sizes()[0]);
+        for rows in steps {
+            let count = rows.end - rows.start;
+            let before: Vec<Tensor> = states.iter().map(|state| rows_of(state, 0..count)).collect();
+            let of_state = ops::linear(&before[0], hidden, Some(hidden_bias).filter(|_| is_gru)).unwrap();
+            let made = self.step([&rows_of(&products, rows.clone()), &of_state], &before);
+            for (state, made) in states.iter_mut().zip(&made) {
+                *state = ops::cat(&[made.clone(), rows_of(state, count..batch)], 0).unwrap();
+            }
+            outputs.push((rows.start, made[0].clone()));
+        }
+        outputs.sort_by_key(|(start, _)| *start);
+        let outputs: Vec<Tensor> = outputs.into_iter().map(|(_, output)| output).collect();
+        (ops::cat(&outputs, 0).unwrap(), states)
+    }
+}
+
+/// A network in both directions through steps of these numbers of rows, of which none falls if it is padded.
+fn assert_network(kind: Kind, dtype: ScalarType, counts: &[i64], [input, hidden]: [i64; 2], padded: bool) {
+    let (mut steps, mut total) = (Vec::new(), 0);
+    for count in counts {
+        steps.push(total..total + count);
+        total += count;
+    }
+    let (gates, batch) = (kind.gates() * hidden, counts[0]);
+    let x = sample(&[total, input], dtype, 0);
+    let hx: Vec<Tensor> =
+        (0..kind.states()).map(|nr| sample(&[2, batch, hidden], dtype, 1 + nr as u64)).collect();
+    let params = |seed: u64| {
+        // The backward direction's weight of the state is transposed in memory.
+        let weight = match seed {
+            10 => sample(&[gates, hidden], dtype, seed),
+            _ => sample(&[hidden, gates], dtype, seed).t().unwrap(),
+        };
+        let biases = [sample(&[gates], dtype, seed + 1), sample(&[gates], dtype, seed + 2)];
+        [sample(&[gates, input], dtype, seed + 3), weight].into_iter().chain(biases).collect::<Vec<Tensor>>()
+    };
+    let passes = [params(10), params(20)];
+    let state =
+        |index: i64| -> Vec<Tensor> { hx.iter().map(|state| state.select(0, index).unwrap()).collect() };
+    let (forwards, ends) = kind.pass(&x, state(0), &passes[0], &steps);
+    steps.reverse();
+    let (backwards, backward_ends) = kind.pass(&x, state(1), &passes[1], &steps);
+    let what = format!("{kind:?} {dtype} {counts:?} {hidden} padded: {padded}");
+    for (index, output, ends) in [(0, &forwards, &ends), (1, &backwards, &backward_ends)] {
+        let got = kind.layer(&x, counts, &state(index), &passes[index as usize], index == 1);
+        let expected: Vec<Tensor> = std::iter::once(output).chain(ends).cloned().collect();
+        assert_same(&got.iter().collect::<Vec<_>>(), &expected, &format!("layer of {what}"));
+    }
+    let mut expected = vec![ops::cat(&[forwards, backwards], -1).unwrap()];
+    expected.extend(
+        ends.into_iter().zip(backward_ends).map(|(end, other)| ops::stack(&[end, other], 0).unwrap()),
+    );
+    let length = counts.len() as i64;
+    let got = if padded {
+        expected[0] = expected[0].reshape(&[length, batch, 2 * hidden]).unwrap();
+        kind.network(&x.reshape(&[length, batch, input]).unwrap(), None, &hx, &passes.concat())
+    } else {
+        let sizes = Tensor::from_vec(counts.to_vec(), &[length]).unwrap();
+        kind.network(&x, Some(&sizes), &hx, &passes.concat())
+    };
+    let got: Vec<&Tensor> = got.iter().collect();
+    assert_same(&got, &expected, &what);
+}
+
+/// The kernel of all steps has the bits of a product and a cell for each.
+#[test]
+fn networks_have_the_bits_of_their_steps() {
+    for dtype in [ScalarType::F16, ScalarType::BF16, ScalarType::F32, ScalarType::F64] {
+        for kind in Kind::ALL {
+            for sizes in [[1, 1], [3, 2], [5, 7], [4, 37], [9, 64]] {
+                for counts in [&[1][..], &[1; 5], &[2; 3], &[5; 9], &[17; 40]] {
+                    assert_network(kind, dtype, counts, sizes, true);
+                }
+                for counts in [&[1][..], &[3, 2, 2], &[5, 5, 3, 1, 1], &[20, 19, 19, 7, 7, 2]] {
+                    assert_network(kind, dtype, counts, sizes, false);
+                }
+            }
+        }
     }
 }

@@ -39,6 +39,10 @@ bindings! {
             weight: optional tensor = "None" None, reduction: int = "1" 1) returns multi_margin_loss,
             out multi_margin_loss_out;
     }
+    "_multi_margin_losses" in "_nn": "`multi_margin_loss` of each row of a matrix." {
+        function (input: tensor, target: tensor, p: scalar, margin: scalar,
+            weight: optional tensor) returns _multi_margin_losses;
+    }
     "multilabel_margin_loss" in "_nn": "`sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes." {
         function (input: tensor, target: tensor, reduction: int = "1" 1) returns multilabel_margin_loss,
             out multilabel_margin_loss_out;

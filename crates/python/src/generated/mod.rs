@@ -6,6 +6,7 @@
 
 mod activation;
 mod activation_piecewise;
+mod adam;
 mod arange_linspace;
 mod attention;
 mod binary;
@@ -127,6 +128,7 @@ use crate::binding::Binding;
 pub(crate) static BINDINGS: &[&[Binding]] = &[
     activation::BINDINGS,
     activation_piecewise::BINDINGS,
+    adam::BINDINGS,
     arange_linspace::BINDINGS,
     attention::BINDINGS,
     binary::BINDINGS,

@@ -39,6 +39,11 @@ bindings! {
             hidden_bias: optional tensor = "None" None) returns _thnn_fused_gru_cell, outs [0,
             1] _thnn_fused_gru_cell_out;
     }
+    "_recurrent_layer": "All steps of a layer in one direction, from the products of all inputs, of which step `i` has `batch_sizes[i]` rows: the outputs, the states after the last steps, and what the derivative is computed from. `mode` is 0 for `rnn_relu`, 1 for `rnn_tanh`, 2 for `lstm` and 3 for `gru`." {
+        function (input_gates: tensor, weight: tensor, bias: optional tensor, hx: tensor, cx: optional tensor,
+            batch_sizes: ints(0), mode: int, reverse: boolean) named("output", "hy", "cy", "cells",
+            "workspace") _recurrent_layer, outs [0, 1, 2, 3, 4] _recurrent_layer_out;
+    }
     "lstm_cell": "A step of `lstm`: what it shows and what it remembers." {
         function (input: tensor, hx: tensors, w_ih: tensor, w_hh: tensor, b_ih: optional tensor = "None" None,
             b_hh: optional tensor = "None" None) returns lstm_cell;

@@ -1,6 +1,6 @@
 //! The error function and its complement.
 
-use super::super::lanes::Float;
+use super::super::lanes::{Float, Mask};
 use super::exp::Exponential;
 use super::{FloatElement, Pair, polynomial};
 
@@ -33,6 +33,38 @@ pub(in super::super) fn erf<V: Float>(x: V) -> V {
     let erfc = Exponential::of_pair(Pair::new(-log.high, -log.low)).value();
     let large = (V::one() - erfc).copysign(x);
     V::select(magnitude.lt(V::constant(ERF_SMALL)), small, large)
+}
+
+/// `erf(x) / x` in `x^2`, for `x` up to `HALF_MAX`: with the smallest relative error.
+const ERF_TO_HALF: [f64; 10] = [
+    1.128_377_1,
+    -0.376_078_16,
+    0.112_647_854,
+    -0.026_564_706,
+    0.004_972_412_7,
+    -0.000_729_156_95,
+    8.007_730_5e-5,
+    -6.094_470_8e-6,
+    2.823_102_2e-7,
+    -5.928_241_5e-9,
+];
+
+/// From here on `erf` rounds to 1 in f16 and bf16.
+const HALF_MAX: f64 = 2.83;
+
+/// One polynomial, with the precision of results that are rounded to f16 or bf16.
+#[inline(always)]
+pub(in super::super) fn erf_to_half<V: Float>(x: V) -> (V, bool) {
+    let magnitude = x.abs();
+    let bounded = V::constant(HALF_MAX).min(magnitude);
+    let (square, mut quotient) = (bounded * bounded, V::zero());
+    for (i, &coefficient) in ERF_TO_HALF.iter().rev().enumerate() {
+        let coefficient = V::constant(coefficient);
+        quotient = if i == 0 { coefficient } else { quotient.mul_add(square, coefficient) };
+    }
+    // Neither denormal nor NaN.
+    let are_normal = magnitude.ge(V::constant(f64::from(f32::MIN_POSITIVE))).all();
+    ((bounded * quotient).copysign(x), are_normal)
 }
 
 /// `e^(x^2) erfc(x)` for `x` in 3/4 to `ERFC_MAX`, as a quotient: `P(t)`, `1 + 2 x` and its reciprocal, with

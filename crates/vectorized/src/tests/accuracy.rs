@@ -128,6 +128,29 @@ fn exponentials_of_halves_are_within_their_bound() {
     check(7, f64::from(f32::MIN_POSITIVE), half::bf16::from_bits);
 }
 
+/// Of every f16 and bf16 that is a number: the rounded result is hardly farther from the exact one than the nearest.
+#[test]
+fn error_functions_of_halves_are_within_their_bound() {
+    fn check<T: Convert + Default>(digits: i32, min_normal: f64, of_bits: impl Fn(u16) -> T)
+    where
+        for<'a> Map<'a, T, ErfToHalf>: EveryIsa,
+    {
+        let x: Vec<T> = (0..=u16::MAX).map(of_bits).collect();
+        for (x, got) in x.iter().zip(apply(best(), ErfToHalf, &x, &x)) {
+            let (x, got) = (x.to_f64(), got.to_f64());
+            let exact = if x.abs() < 6.0 { Dd::from(x).erf().0 } else { x.signum() };
+            if x.is_nan() {
+                assert!(got.is_nan(), "of NaN: got {got:e}");
+                continue;
+            }
+            let unit = exact.abs().max(min_normal).log2().floor().exp2() * 2f64.powi(-digits);
+            assert!((got - exact).abs() <= 0.51 * unit, "of {x:e}: got {got:e}, expected {exact:e}");
+        }
+    }
+    check(10, 2f64.powi(-14), half::f16::from_bits);
+    check(7, f64::from(f32::MIN_POSITIVE), half::bf16::from_bits);
+}
+
 /// The derivative is zero near -0.75: only beyond -3.9 its error is measured in ulp of itself, and above that in ulp of itself or of 1/8,
 /// whichever is larger.
 #[test]

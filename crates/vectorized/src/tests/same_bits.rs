@@ -72,8 +72,8 @@ fn every_formula_has_the_same_bits_everywhere() {
         )*};
     }
     all! {
-        Exp ExpToHalf Exp2 Expm1 Log Log2 Log10 Log1p Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Sigmoid Erf Erfc Gelu GeluSlope Pow
-        Rsqrt Sqrt Recip Quotient MulAdd Floor Ceil Round Trunc Copysign Maximum Minimum Max Min Abs Neg Sum Difference
+        Exp ExpToHalf Exp2 Expm1 Log Log2 Log10 Log1p Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Sigmoid Erf ErfToHalf Erfc Gelu
+        GeluSlope Pow Rsqrt Sqrt Recip Quotient MulAdd Floor Ceil Round Trunc Copysign Maximum Minimum Max Min Abs Neg Sum Difference
         Product Greater NotEqual IsNan
     }
 }

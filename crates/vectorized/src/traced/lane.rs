@@ -313,6 +313,11 @@ impl<T: FloatElement> Float for TracedLane<T> {
     }
 
     #[inline(always)]
+    fn erf_to_half(self) -> (Self, bool) {
+        (self.erf(), false)
+    }
+
+    #[inline(always)]
     fn reduce_large(self) -> [Self; 3] {
         ["reduced_quadrant", "reduced_high", "reduced_low"].map(|part| Self::call(part, &[self.node]))
     }

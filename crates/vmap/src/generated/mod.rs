@@ -731,6 +731,7 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
     (
         Kind::Refused,
         &[
+            &ops::_ADAM_STEP_,
             &ops::WHERE_,
             &ops::EQUAL,
             &ops::AS_STRIDED,
@@ -1044,6 +1045,7 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::NONZERO_STATIC_OUT,
             &ops::_THNN_FUSED_LSTM_CELL_OUT,
             &ops::_THNN_FUSED_GRU_CELL_OUT,
+            &ops::_RECURRENT_LAYER_OUT,
             &ops::CONVOLUTION_OUT,
             &ops::CONVOLUTION_BACKWARD_OUT,
             &ops::MAX_POOL2D_WITH_INDICES_OUT,
@@ -1221,6 +1223,8 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::LINSPACE_TENSOR_SCALAR,
             &ops::LINSPACE_SCALAR_TENSOR,
             &ops::NATIVE_GROUP_NORM_BACKWARD,
+            &ops::_MULTI_MARGIN_LOSSES,
+            &ops::_MULTI_MARGIN_LOSSES_BACKWARD,
             &ops::MULTILABEL_MARGIN_LOSS_FORWARD,
             &ops::MULTILABEL_MARGIN_LOSS_BACKWARD,
             &ops::LINALG_LSTSQ,
@@ -1236,6 +1240,7 @@ pub(crate) static KINDS: &[(Kind, &[&dyn OperatorInfo])] = &[
             &ops::_TILED_ATTENTION_BACKWARD,
             &ops::_THNN_FUSED_LSTM_CELL,
             &ops::_THNN_FUSED_GRU_CELL,
+            &ops::_RECURRENT_LAYER,
             &ops::PUT_,
             &ops::PUT,
             &ops::MASKED_SCATTER_,

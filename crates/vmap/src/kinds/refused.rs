@@ -18,7 +18,7 @@ pub(crate) fn call(batch: &Batch<'_>) -> Result<Vec<Value>> {
             NotImplemented(name),
             "vmap: {full} is not supported, since it depends on how the elements of the batch are laid out in memory"
         ),
-        "_sparse_adam_" => bail!(
+        "_adam_step_" | "_sparse_adam_" => bail!(
             NotImplemented(name),
             "vmap: {full} is not supported, since it writes several of its arguments"
         ),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::bounds::{self, Bounds};
-use super::{KEEP, KEEPING, OURS, Options, THEIRS, geometric_mean, nanoseconds, same_check};
+use super::{KEEP, KEEPING, OURS, Options, THEIRS, geometric_mean, median, nanoseconds, same_check};
 use crate::codegen::{FUNCTIONS, read};
 use crate::python;
 use crate::root;
@@ -155,10 +155,13 @@ pub(super) fn run(options: &Options) -> crate::Outcome {
         let shown: Vec<&str> = names.iter().copied().take(8).collect();
         println!("  {reason}: {} operators, such as {}", names.len(), shown.join(", "));
     }
-    match &options.save {
-        Some(file) => save(&root().join(file), &timed),
-        None => Ok(ExitCode::SUCCESS),
+    if let Some(file) = &options.save {
+        let path = root().join(file);
+        let before = read_ratios(&path);
+        save(&path, &timed)?;
+        name_worse(&before, &timed, &cases, &mut Worker::start_all(commands())?)?;
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `--table compile`: the program of [`CHAINS`].
@@ -272,7 +275,12 @@ fn choices(row: &Row, number: usize) -> Vec<(String, Value)> {
 /// What a side does with a case that it has prepared.
 const TIME: &str = "{}";
 
-/// Prepares a case on all sides at once, and times it in one order and then in the reverse one.
+/// A side whose times differ by more than this factor was disturbed, or the other sides while it was not.
+const SCATTER: f64 = 1.2;
+/// The rounds of a case whose times scatter. Their number depends on the scatter only, and not on which side is faster.
+const ROUNDS: usize = 3;
+
+/// Prepares a case on all sides at once, and times it in one order and then in the reverse one; again where times scatter.
 fn time(case: &Case, workers: &mut [Worker]) -> Result<Outcome, Box<dyn Error>> {
     let (mut times, mut checks) = (vec![vec![]; workers.len()], vec![]);
     workers.iter_mut().for_each(|worker| worker.send(&case.request));
@@ -284,17 +292,27 @@ fn time(case: &Case, workers: &mut [Worker]) -> Result<Outcome, Box<dyn Error>> 
             None => checks.push(answer.check.unwrap_or_default()),
         }
     }
-    for side in both_orders(workers.len()) {
-        let Some(answer) = workers[side].ask::<Answer>(TIME)? else { continue };
-        let Some(median) = answer.median_ns else {
-            return Ok(Outcome::LeftOut(answer.left_out.unwrap_or_default()));
-        };
-        times[side].push(median);
+    for _ in 0..ROUNDS {
+        for side in both_orders(workers.len()) {
+            let Some(answer) = workers[side].ask::<Answer>(TIME)? else { continue };
+            let Some(median) = answer.median_ns else {
+                return Ok(Outcome::LeftOut(answer.left_out.unwrap_or_default()));
+            };
+            times[side].push(median);
+        }
+        if !times.iter().any(|times| scatter(times)) {
+            break;
+        }
     }
-    let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
-    let ours = mean(&times[0]);
-    let ratios = times[1..].iter().map(|theirs| mean(theirs) / ours).collect();
+    let ours = median(times[0].iter().copied());
+    let ratios = times[1..].iter().map(|theirs| median(theirs.iter().copied()) / ours).collect();
     Ok(Outcome::Timed(Times { ours, ratios, agrees: same_check(checks[0], checks[1]) }))
+}
+
+/// Whether the times of a side differ by more than [`SCATTER`].
+fn scatter(times: &[f64]) -> bool {
+    let smallest = times.iter().copied().fold(f64::INFINITY, f64::min);
+    times.iter().any(|t| *t > SCATTER * smallest)
 }
 
 /// The files of kernels by the base names of operators.
@@ -359,25 +377,78 @@ fn explain(timed: &[Timed], bounds: &Bounds) {
     unexplained.iter().for_each(|one| println!("      {:.2} {}", one.times.ratios[0], one.name));
 }
 
-/// A case that became slower than this, relative to PyTorch, is named.
-const WORSE: f64 = 1.15;
-
-/// Writes the ratios to a file, and names the cases that are worse than those that it had.
-fn save(path: &Path, timed: &[Timed]) -> crate::Outcome {
-    let before = fs::read_to_string(path).unwrap_or_default();
-    let before: BTreeMap<&str, f64> = before
-        .lines()
-        .filter_map(|line| line.split_once('\t').and_then(|(name, ratio)| Some((name, ratio.parse().ok()?))))
-        .collect();
+/// Writes the ratios to a file.
+fn save(path: &Path, timed: &[Timed]) -> Result<(), Box<dyn Error>> {
     let mut text = String::new();
     for one in timed {
         writeln!(text, "{}\t{:.3}", one.name, one.times.ratios[0])?;
-        if let Some(old) = before.get(one.name.as_str())
-            && old / one.times.ratios[0] > WORSE
-        {
-            println!("worse than before: {} {old:.2} -> {:.2}", one.name, one.times.ratios[0]);
-        }
     }
-    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(ExitCode::SUCCESS)
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+/// The ratios that [`save`] wrote, by the names of cases; none if there is no file.
+fn read_ratios(path: &Path) -> BTreeMap<String, f64> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let ratio = |line: &str| {
+        let (name, ratio) = line.split_once('\t')?;
+        Some((name.to_owned(), ratio.parse().ok()?))
+    };
+    text.lines().filter_map(ratio).collect()
+}
+
+/// A case that became slower than this, relative to PyTorch, in two runs is named.
+const WORSE: f64 = 1.15;
+
+/// Times the cases that are worse than before once more, in new processes, and names those that are worse again.
+fn name_worse(
+    before: &BTreeMap<String, f64>,
+    timed: &[Timed],
+    cases: &[Case],
+    workers: &mut [Worker],
+) -> Result<(), Box<dyn Error>> {
+    let is_worse = |name: &str, ratio: f64| before.get(name).is_some_and(|old| old / ratio > WORSE);
+    let worse = timed.iter().filter(|one| is_worse(&one.name, one.times.ratios[0]));
+    let worse: BTreeMap<&str, f64> = worse.map(|one| (one.name.as_str(), one.times.ratios[0])).collect();
+    let bar = progress(worse.len())?;
+    for case in cases {
+        let Some(first) = worse.get(case.name.as_str()) else { continue };
+        bar.set_message(case.name.clone());
+        if let Outcome::Timed(again) = time(case, workers)?
+            && is_worse(&case.name, again.ratios[0])
+        {
+            let old = before[&case.name];
+            bar.suspend(|| {
+                println!("worse than before: {} {old:.2} -> {first:.2}, {:.2}", case.name, again.ratios[0])
+            });
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_a_side_scatter_when_one_is_far_above_the_shortest() {
+        assert!(!scatter(&[]));
+        assert!(!scatter(&[100.0, 119.0, 105.0]));
+        assert!(scatter(&[100.0, 121.0]));
+        assert!(scatter(&[121.0, 110.0, 100.0]));
+    }
+
+    #[test]
+    fn ratios_are_read_as_they_were_saved() {
+        let times = |ratio| Times { ours: 1.0, ratios: vec![ratio, 9.0], agrees: true };
+        let timed =
+            [("a b", 0.5), ("c", 2.25)].map(|(name, r)| Timed { row: 0, name: name.into(), times: times(r) });
+        let path = std::env::temp_dir().join(format!("flambeau-ratios-{}.tsv", std::process::id()));
+        save(&path, &timed).unwrap();
+        let read = read_ratios(&path);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(read, BTreeMap::from([("a b".to_owned(), 0.5), ("c".to_owned(), 2.25)]));
+        assert!(read_ratios(&path).is_empty());
+    }
 }

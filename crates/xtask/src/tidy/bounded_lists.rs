@@ -25,7 +25,7 @@ pub(super) const BOUNDED: &[(&str, usize, &str)] = &[
     ("crates/ops/src/native/factory/empty_full.rs", 1, "one for each dimension"),
     ("crates/ops/src/native/factory/meshgrid.rs", 1, "one for each argument"),
     ("crates/ops/src/native/nn/grid_sample.rs", 1, "one for each spatial dimension"),
-    ("crates/ops/src/native/nn/grid_sample/interpolation.rs", 1, "a few weights for each spatial dimension"),
+    ("crates/ops/src/native/nn/grid_sample/blocks.rs", 1, "a few weights for each spatial dimension"),
     ("crates/ops/src/native/nn/loss/cross_entropy.rs", 1, "one for each dimension"),
     ("crates/ops/src/native/nn/normalization/batch_norm.rs", 1, "one for each dimension"),
     ("crates/ops/src/native/pointwise/activation_piecewise.rs", 2, "one for each dimension"),

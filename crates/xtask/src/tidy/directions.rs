@@ -148,6 +148,7 @@ const OPS: Crate = Crate {
         // Loops.
         &[
             "loops/convert",
+            "loops/copy_bytes",
             "loops/formulas",
             "loops/generate",
             "loops/machine",
@@ -168,6 +169,7 @@ const OPS: Crate = Crate {
             "loops/reduce/truth",
             "loops/streaming",
             "loops/transposed",
+            "loops/update",
         ],
         &["loops/prefetch", "loops/reduce/extremes", "loops/reduce/small", "loops/row_offsets"],
         &["loops/reduce/blocks", "loops/tiles"],
@@ -359,6 +361,7 @@ const OPS: Crate = Crate {
             "native/nn/normalization",
             "native/nn/pooling/mean_lanes",
             "native/nn/pooling/running_max",
+            "native/pointwise/adam",
             "native/random/poisson_binomial",
             "native/shape/cat_stack",
             "native/shape/flip_roll",

@@ -17,6 +17,8 @@ forward_kernel!(
     ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3])
 );
 forward_kernel!(KL_DIV, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
+forward_kernel!(_MULTI_MARGIN_LOSSES, ForwardKernel::Functional(JvpRule::Transposed, &[0, 4]));
+forward_kernel!(_MULTI_MARGIN_LOSSES_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 5]));
 forward_kernel!(MULTILABEL_MARGIN_LOSS_FORWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 forward_kernel!(MULTILABEL_MARGIN_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 forward_kernel!(NLL_LOSS_FORWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 2]));

@@ -6,3 +6,4 @@ use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
 forward_kernel!(_THNN_FUSED_LSTM_CELL, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3, 4]));
 forward_kernel!(_THNN_FUSED_GRU_CELL, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3, 4]));
+forward_kernel!(_RECURRENT_LAYER, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3, 4]));

@@ -94,7 +94,7 @@ impl<T, F: Copy> Folding<T, F> {
 unsafe fn map_in_place<T: Element + Convert>(elements: *mut T, n: usize, f: impl Fn(f64) -> f64) {
     with_processor_vectors(
         #[inline(always)]
-        || {
+        move || {
             for i in 0..n {
                 // SAFETY: this function's condition.
                 unsafe {
@@ -115,7 +115,7 @@ unsafe fn map_in_place<T: Element + Convert>(elements: *mut T, n: usize, f: impl
 unsafe fn divide_in_place(numbers: *mut f32, n: usize, by: f32) {
     with_processor_vectors(
         #[inline(always)]
-        || {
+        move || {
             for i in 0..n {
                 // SAFETY: this function's condition.
                 unsafe {
@@ -144,13 +144,13 @@ impl<T: Element + Convert, F> Folding<T, F> {
                     accumulators,
                     n,
                     #[inline(always)]
-                    |x| x / by,
+                    move |x| x / by,
                 ),
                 Epilogue::Power(p) => map_in_place(
                     accumulators,
                     n,
                     #[inline(always)]
-                    |x| x.powf(p),
+                    move |x| x.powf(p),
                 ),
                 Epilogue::Sqrt => map_in_place(accumulators, n, f64::sqrt),
             }

@@ -73,7 +73,7 @@ impl<B: Bits> RowFold<1> for ExclusiveOr<B> {
     unsafe fn block(self, from: *const u8, n: usize, _: usize) -> B {
         with_processor_vectors(
             #[inline(always)]
-            || {
+            move || {
                 let mut all = B::default();
                 for i in 0..n {
                     // SAFETY: this function's condition.
@@ -90,10 +90,10 @@ impl<B: Bits> RowFold<1> for ExclusiveOr<B> {
     }
 
     unsafe fn strip(self, strip: Strip, results: &StripResults<1>) {
-        let mut all = [B::default(); STRIP];
-        with_processor_vectors(
+        let all = with_processor_vectors(
             #[inline(always)]
-            || {
+            move || {
+                let mut all = [B::default(); STRIP];
                 for i in 0..strip.n {
                     for (row, all) in all.iter_mut().enumerate() {
                         // SAFETY: an element of the strip.
@@ -102,6 +102,7 @@ impl<B: Bits> RowFold<1> for ExclusiveOr<B> {
                         });
                     }
                 }
+                all
             },
         );
         // SAFETY: this function's condition.

@@ -184,10 +184,11 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
                     total[g] = total[g] + sum[g];
                 }
             }
-            let summary = total.map(
-                #[inline(always)]
-                |sum| self.pass.summary(sum),
-            );
+            // A loop: `map` of an array is a call of a function without this instruction set where the closure is long.
+            let mut summary = total;
+            for summary in &mut summary {
+                *summary = self.pass.summary(*summary);
+            }
             for i in 0..self.n {
                 let to = self.to.at.offset(i as isize * self.to.step).cast::<T>();
                 for g in 0..G {
@@ -227,13 +228,14 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
     where
         T: FloatLanes<I>,
     {
-        self.from.map(
-            #[inline(always)]
+        let mut args = [T::Vector::zero(); N];
+        for (arg, strip) in args.iter_mut().zip(&self.from) {
             // SAFETY: by this function's condition.
-            |strip| unsafe {
+            *arg = unsafe {
                 T::load_up_to(strip.at.offset(i as isize * strip.step).cast::<T>().add(row), count)
-            },
-        )
+            };
+        }
+        args
     }
 }
 
@@ -301,11 +303,12 @@ impl<T, P: Passes<N>, const N: usize> Columns<T, P, N> {
     where
         T: FloatLanes<I>,
     {
-        self.from.map(
-            #[inline(always)]
+        let mut args = [T::Vector::zero(); N];
+        for (arg, strip) in args.iter_mut().zip(&self.from) {
             // SAFETY: by this function's condition.
-            |strip| unsafe { T::load_up_to(strip.at.cast::<T>().add(at), count) },
-        )
+            *arg = unsafe { T::load_up_to(strip.at.cast::<T>().add(at), count) };
+        }
+        args
     }
 
     /// Folds the elements of a range, which begins with a period, into the slots of a period.
@@ -424,11 +427,7 @@ unsafe fn combine_parts<V: Float>(period: &mut Period<V::Element>, rows: usize, 
         for slot in (0..half).step_by(V::LANES) {
             // SAFETY: the last vector ends less than its length after `2 * half`, in the period. What it writes after `half` has been read before.
             unsafe {
-                let parts = [slot, half + slot].map(
-                    #[inline(always)]
-                    |slot| V::load(at.add(slot)),
-                );
-                combine(parts[0], parts[1]).store(at.add(slot));
+                combine(V::load(at.add(slot)), V::load(at.add(half + slot))).store(at.add(slot));
             }
         }
         half /= 2;

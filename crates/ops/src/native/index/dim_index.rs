@@ -11,7 +11,7 @@ pub(in crate::native) use geometry::DimIndex;
 pub(in crate::native) use scatter::Combine;
 pub(in crate::native) use upcast::{upcast_if, with_upcast};
 
-use crate::loops::streaming;
+use crate::loops::{copy_elements, streaming};
 use crate::native::element_bits::{ElementBits, RawBits};
 use crate::native::factory::copy;
 use crate::native::guarded_slices::{Slices, fill, with_slices};
@@ -88,7 +88,7 @@ fn copy_every_nth<B: RawBits, const N: usize>(to: &mut [B], from: &[B]) {
 fn copy_run<B: RawBits>(to: &mut [B], from: &[B]) {
     match (to, from) {
         ([to], [from]) => *to = *from,
-        (to, from) => to.copy_from_slice(from),
+        (to, from) => copy_elements(from, to),
     }
 }
 
@@ -238,7 +238,7 @@ impl DimIndex<'_> {
                 part = rest;
                 if index_step == 0 && step == 1 {
                     let start = (at + index[index_at as usize] * stride) as usize;
-                    row.copy_from_slice(&from[start..start + n]);
+                    copy_elements(&from[start..start + n], row);
                     return B::normalize_all(row);
                 }
                 if index_step == 0 && step > 1 {

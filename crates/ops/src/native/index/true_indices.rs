@@ -7,7 +7,7 @@ use flambeau_core::{Result, fallible};
 /// # Errors
 /// `OutOfMemory`.
 pub(super) fn true_indices(flags: &[bool]) -> Result<Vec<i64>> {
-    let count: usize = flags.chunks(255).map(count_true).sum();
+    let count = true_count(flags);
     // Each index is written, and stays if its flag is true: branches would not be predictable. So one more is written in the end.
     let mut indices = fallible::filled(0i64, count + 1)?;
     let mut next = 0;
@@ -17,6 +17,11 @@ pub(super) fn true_indices(flags: &[bool]) -> Result<Vec<i64>> {
     }
     indices.truncate(count);
     Ok(indices)
+}
+
+/// How many of `flags` are true.
+pub(super) fn true_count(flags: &[bool]) -> usize {
+    flags.chunks(255).map(count_true).sum()
 }
 
 /// The number of true ones among at most 255 flags, which a byte holds.

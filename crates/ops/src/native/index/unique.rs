@@ -2,9 +2,9 @@
 
 use crate::native::element_bits::{ElementBits, Numeric, RawBits, Sortable};
 use crate::native::factory::copy;
-use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::guarded_slices::with_slices;
 use crate::native::index::sort;
-use crate::native::index::true_indices::true_indices;
+use crate::native::index::true_indices::{true_count, true_indices};
 use crate::native::shape::view;
 use crate::structured::TensorSpec;
 use crate::vectorized::with_processor_vectors;
@@ -67,29 +67,35 @@ fn runs(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     ensure!(!self_.device().is_meta(), NotImplemented(name), "a tensor on meta has no values");
     let is_start = run_starts(name, values)?;
-    let starts = true_indices(&is_start)?;
-    let n = values.numel();
-    let counts = if return_counts { run_lengths(&starts, n)? } else { vec![] };
+    let counts = if return_counts { run_lengths(&true_indices(&is_start)?, values.numel())? } else { vec![] };
     let inverse = if return_inverse {
         inverse(&is_start, indices, self_)?
     } else {
         Tensor::from_vec(Vec::<i64>::new(), &[0])?
     };
     let length = counts.len() as i64;
-    Ok((elements_at(name, values, &starts)?, inverse, Tensor::from_vec(counts, &[length])?))
+    Ok((firsts(name, values, &is_start)?, inverse, Tensor::from_vec(counts, &[length])?))
 }
 
-/// The elements of a dense vector at `indices`, which are inside of it.
-fn elements_at(name: &str, values: &Tensor, indices: &[i64]) -> Result<Tensor> {
-    let made = TensorSpec::like(values, &[indices.len() as i64]).allocate(name)?;
+/// The elements of a dense vector at which runs start.
+fn firsts(name: &str, values: &Tensor, is_start: &[bool]) -> Result<Tensor> {
+    let count = true_count(is_start);
+    let made = TensorSpec::like(values, &[count as i64]).allocate(name)?;
     dispatch_all_types!(distinct, values.dtype(), name, T => {
+        type Bits = <T as ElementBits>::Bits;
         with_slices(name, &[values], &[&made], |s| {
-            let from = s.read::<<T as ElementBits>::Bits>(0)?;
-            fill(s.write(0)?, 1, |range, part| {
-                for (to, index) in part.iter_mut().zip(&indices[range]) {
-                    *to = from[*index as usize].normalized();
-                }
-            });
+            let (from, to) = (s.read::<Bits>(0)?, s.write::<Bits>(0)?);
+            if count == from.len() {
+                to.copy_from_slice(from);
+                Bits::normalize_all(to);
+                return Ok(());
+            }
+            // Every element, from the last one on, so that the first of a run stays: branches would not be predictable.
+            let mut runs = count;
+            for (value, is_start) in from.iter().zip(is_start).rev() {
+                to[runs - 1] = value.normalized();
+                runs -= usize::from(*is_start);
+            }
             Ok(())
         })
     })?;

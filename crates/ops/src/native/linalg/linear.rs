@@ -216,6 +216,11 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
     let (beta, alpha) = (factor(beta), factor(alpha));
     let addend = as_dtype(&addend, dtype)?;
     let [vec1, vec2] = [as_dtype(vec1, dtype)?, as_dtype(vec2, dtype)?];
+    if dtype.is_floating_point() && !beta.is_complex() && beta.to_f64() == 1.0 {
+        // Without a matrix of products in memory, in the order of the addend, whatever that is.
+        let [column, row] = [ops::unsqueeze(&vec1, 1)?, ops::unsqueeze(&vec2, 0)?];
+        return ops::addcmul(&addend, &column, &row, alpha);
+    }
     let vec1 = if alpha == ONE { vec1 } else { ops::mul_scalar(&vec1, alpha)? };
     let product = match addend.strides() {
         // In the order of the addend, so that neither is read across cache lines.

@@ -3,6 +3,7 @@
 
 use crate::batched::physical::innermost;
 use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::shape::view::alias;
 use crate::native::strided_iter::StridedIter;
 use crate::parallel::parallel_for;
 use crate::structured::TensorSpec;
@@ -119,6 +120,26 @@ pub(super) fn columns_of(name: &str, tensor: &Tensor) -> Result<Tensor> {
     Ok(made)
 }
 
+/// Column-major matrices that are only read: those of the tensor itself where they follow one another, and else a copy.
+pub(super) fn columns_to_read(name: &str, tensor: &Tensor) -> Result<Tensor> {
+    if are_columns(tensor) { alias(tensor) } else { columns_of(name, tensor) }
+}
+
+/// Whether the elements are column-major matrices that follow one another.
+fn are_columns(tensor: &Tensor) -> bool {
+    let rank = tensor.dim();
+    let (sizes, strides) = (tensor.sizes(), tensor.strides());
+    // In the order of memory, the rows of a column first.
+    let batch = (0..rank.saturating_sub(2)).rev();
+    let mut step = 1;
+    rank >= 2
+        && [rank - 2, rank - 1].into_iter().chain(batch).all(|d| {
+            let is_next = sizes[d] == 1 || strides[d] == step;
+            step *= sizes[d];
+            is_next
+        })
+}
+
 /// Rows and columns of matrices that are too small for a general copy, which starts anew for each row.
 const SMALL: i64 = 32;
 
@@ -210,9 +231,14 @@ fn transpose_each<T: Copy + Send + Sync>(from: &[T], to: &mut [T], [rows, column
 
 /// A row-major copy.
 pub(super) fn rows_of(name: &str, tensor: &Tensor) -> Result<Tensor> {
-    let made = new(name, tensor, tensor.sizes(), tensor.dtype())?;
-    ops::copy_(&made, tensor, false)?;
-    Ok(made)
+    if tensor.dim() < 2 || !tensor.device().is_cpu() {
+        let made = new(name, tensor, tensor.sizes(), tensor.dtype())?;
+        ops::copy_(&made, tensor, false)?;
+        return Ok(made);
+    }
+    // Its memory is that of the columns of the transposes.
+    let strides = shape::strides_for(tensor.sizes(), MemoryFormat::Contiguous)?;
+    columns_of(name, &mt(tensor)?)?.alias_as(tensor.sizes(), &strides, 0)
 }
 
 /// The matrices of two tensors, both with the same batch dimensions.

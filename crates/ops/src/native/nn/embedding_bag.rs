@@ -169,6 +169,7 @@ struct Counting<'a, T: Copy> {
 }
 
 impl<T: Copy> Counting<'_, T> {
+    #[inline(always)]
     fn bag(&self, bag: usize) -> Rows<'_, T> {
         let range = self.starts[bag]..self.starts[bag + 1];
         Rows {
@@ -259,15 +260,21 @@ fn write_sums<T: BagElement>(
     fill_chunks(out, width, counting.grain(width), |range, part| {
         let block = width.min(BLOCK);
         let mut buffers = scratch::filled(T::ZERO, block * (GROUP + 1));
-        for (out, bag) in part.chunks_mut(width).zip(range.start / width..) {
-            let rows = counting.bag(bag);
-            let count = if mean { rows.indices.len() as i64 } else { 0 };
-            for (out, first) in out.chunks_mut(block).zip((0..).step_by(block)) {
-                let (sums, buffers) = buffers.split_at_mut(out.len());
-                table.columns_from(first).add_up(rows, buffers, sums);
-                write_block(sums, count, out);
-            }
-        }
+        // All bags in one call, which takes as long as the sums of a small one.
+        with_processor_vectors(
+            #[inline(always)]
+            || {
+                for (out, bag) in part.chunks_mut(width).zip(range.start / width..) {
+                    let rows = counting.bag(bag);
+                    let count = if mean { rows.indices.len() as i64 } else { 0 };
+                    for (out, first) in out.chunks_mut(block).zip((0..).step_by(block)) {
+                        let (sums, buffers) = buffers.split_at_mut(out.len());
+                        table.columns_from(first).add_up(rows, buffers, sums);
+                        write_block(sums, count, out);
+                    }
+                }
+            },
+        );
     });
 }
 
@@ -275,6 +282,7 @@ fn write_sums<T: BagElement>(
 const BLOCK: usize = 512;
 
 /// Writes sums, or means if `count` is greater than 0.
+#[inline(always)]
 fn write_block<T: BagElement>(sums: &mut [T::Sum], count: i64, out: &mut [T]) {
     if count > 0 {
         sums.iter_mut().for_each(|sum| *sum = T::mean(*sum, count));

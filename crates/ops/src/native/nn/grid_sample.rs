@@ -6,6 +6,7 @@
 //! for these two sums are each other's derivatives, to any order.
 
 mod affine_grid;
+mod blocks;
 mod images;
 mod interpolation;
 mod lanes;
@@ -21,10 +22,11 @@ use crate::native::shape::view::alias;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, ops, scratch};
+use blocks::table;
 use bytemuck::Pod;
 use flambeau_core::{DimVec, Element, MemoryFormat, Result, ScalarType, bail, ensure, shape};
 use images::Points;
-use interpolation::{NO_PIXEL, Pass, Real, Sampling, WeightedPixel, table};
+use interpolation::{NO_PIXEL, Pass, Real, Sampling, WeightedPixel};
 use lanes::Channels;
 use smallvec::SmallVec;
 

@@ -1,5 +1,6 @@
 //! Reflection and replication padding: one pass over the rows on the CPU, else `_resample`.
 
+use crate::loops::copy_elements;
 use crate::native::element_bits::{ElementBits, RawBits};
 use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::pointwise::accumulate::dispatches_to_cpu;
@@ -130,7 +131,7 @@ fn copy_rows<B: RawBits>(
             let border = (0..inner.start).chain(inner.end..width);
             border.for_each(|i| to[i] = source[columns[i]]);
             if let Some(first) = columns[inner.clone()].first() {
-                to[inner.clone()].copy_from_slice(&source[*first..][..inner.len()]);
+                copy_elements(&source[*first..], &mut to[inner.clone()]);
             }
         }
         B::normalize_all(part);

@@ -24,4 +24,4 @@ pub use max_pool::*;
 pub use max_unpool::*;
 pub use one_dim::*;
 
-pub(in crate::native) use channels::PoolElement;
+pub(in crate::native) use channels::{PoolElement, wide};

@@ -3,17 +3,25 @@
 //! A step sees its input and the states that the step before has left. What depends on inputs alone is one product for all steps.
 
 mod cell_rows;
+mod factor;
 mod fill;
 mod gates;
 mod gru;
+mod layer;
+mod layer_backward;
 mod lstm;
+mod pass;
 mod slopes;
+mod steps;
 
-pub use gru::{fused_gru_cell, fused_gru_cell_backward};
-pub use lstm::{fused_lstm_cell, fused_lstm_cell_backward};
+pub use gru::{fused_gru_cell, fused_gru_cell_backward, gru_workspace_backward};
+pub use layer::recurrent_layer;
+pub use layer_backward::recurrent_layer_backward;
+pub use lstm::{fused_lstm_cell, fused_lstm_cell_backward, lstm_workspace_backward};
 
 use crate::{Tensor, ops};
-use flambeau_core::{Result, bail, ensure, fallible};
+use flambeau_core::{MemoryFormat, Result, bail, ensure};
+use pass::Pass;
 use smallvec::{SmallVec, smallvec};
 
 /// What a step leaves: what it shows, and for `lstm` what it remembers.
@@ -35,6 +43,29 @@ impl Kind {
             Kind::Relu => "rnn_relu",
             Kind::Gru => "gru",
             Kind::Lstm => "lstm",
+        }
+    }
+
+    /// The number by which `_recurrent_layer` knows it, as cuDNN does.
+    fn mode(self) -> i64 {
+        match self {
+            Kind::Relu => 0,
+            Kind::Tanh => 1,
+            Kind::Lstm => 2,
+            Kind::Gru => 3,
+        }
+    }
+
+    fn of_mode(mode: i64) -> Option<Self> {
+        [Kind::Relu, Kind::Tanh, Kind::Lstm, Kind::Gru].into_iter().find(|kind| kind.mode() == mode)
+    }
+
+    /// How many sums of the size of a state a step computes.
+    fn gates(self) -> i64 {
+        match self {
+            Kind::Tanh | Kind::Relu => 1,
+            Kind::Gru => 3,
+            Kind::Lstm => 4,
         }
     }
 
@@ -154,91 +185,73 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
+    /// Whether all sizes belong together, and there are no projections, so that a kernel can compute all steps of a pass.
+    fn is_plain(&self, begin: &[Tensor]) -> bool {
+        let Some([_, batch, hidden]) = begin.first().map(|state| state.sizes()) else { return false };
+        let (batch, hidden) = (*batch, *hidden);
+        let Some(gates) = hidden.checked_mul(self.kind.gates()) else { return false };
+        let fits = |of: &Weights<'_>| {
+            of.hidden.sizes() == [gates, hidden]
+                && matches!(*of.input.sizes(), [rows, _] if rows == gates)
+                && [of.input_bias, of.hidden_bias].iter().flatten().all(|bias| bias.sizes() == [gates])
+                && of.projection.is_none()
+        };
+        batch > 0
+            && hidden > 0
+            && begin.iter().all(|state| state.sizes().last() == Some(&hidden))
+            && self.passes.iter().all(fits)
+    }
+
     /// The outputs of all steps, and the states after the last one: `x` is `[length, batch, size]`, or of packed sequences `[all, size]`.
     fn run(&self, x: &Tensor, begin: &[Tensor], batch_sizes: Option<&[i64]>) -> Result<(Tensor, States)> {
-        let mut x = x.clone();
+        let mut operands: SmallVec<[Option<&Tensor>; 16]> = begin.iter().map(Some).collect();
+        for of in &self.passes {
+            operands.extend([Some(of.input), Some(of.hidden), of.input_bias, of.hidden_bias]);
+        }
+        let is_plain = self.is_plain(begin);
+        if is_plain && gates::suit_kernel(x, &operands) {
+            let states = each(begin, |state| ops::clone(state, Some(MemoryFormat::Contiguous)))?;
+            let output =
+                self.run_layers(x, |pass, x, index| pass.in_kernel(x, &states, index, batch_sizes))?;
+            return Ok((output, states));
+        }
+        let is_operator = is_plain && gates::suit_operator(x, &operands);
         let mut ends: SmallVec<[Vec<Tensor>; 2]> = begin.iter().map(|_| Vec::new()).collect();
+        let output = self.run_layers(x, |pass, x, index| {
+            let states = each(begin, |state| state.select(0, index as i64))?;
+            let (output, end) = match batch_sizes {
+                _ if is_operator => pass.in_operator(x, &states, batch_sizes)?,
+                None => pass.padded(x, states)?,
+                Some(sizes) => pass.packed(x, states, sizes)?,
+            };
+            ends.iter_mut().zip(end).for_each(|(ends, end)| ends.push(end));
+            Ok(output)
+        })?;
+        let ends = ends.iter().map(|ends| ops::stack(ends, 0)).collect::<Result<States>>()?;
+        // The operator has saved its output, which callers may write in place.
+        let is_saved = is_operator && self.directions == 1;
+        Ok((if is_saved { ops::clone(&output, None)? } else { output }, ends))
+    }
+
+    /// The outputs of the last layer, where `run` computes those of one layer in one direction, whose index it gets.
+    fn run_layers(
+        &self,
+        x: &Tensor,
+        mut run: impl FnMut(&Pass<'_>, &Tensor, usize) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let mut x = x.clone();
         for (layer, passes) in self.passes.chunks(self.directions).enumerate() {
             if layer > 0 && self.dropout > 0.0 {
                 x = ops::dropout(&x, self.dropout, self.train)?;
             }
             let mut outputs: SmallVec<[Tensor; 2]> = SmallVec::new();
             for (direction, weights) in passes.iter().enumerate() {
-                let index = (layer * self.directions + direction) as i64;
-                let states = begin.iter().map(|state| state.select(0, index)).collect::<Result<States>>()?;
                 let pass = Pass { kind: self.kind, weights, backwards: direction == 1 };
-                let (output, end) = match batch_sizes {
-                    None => pass.padded(&x, states)?,
-                    Some(sizes) => pass.packed(&x, states, sizes)?,
-                };
-                outputs.push(output);
-                ends.iter_mut().zip(end).for_each(|(ends, end)| ends.push(end));
+                outputs.push(run(&pass, &x, layer * self.directions + direction)?);
             }
             x = if let [only] = &outputs[..] { only.clone() } else { ops::cat(&outputs, -1)? };
         }
-        let ends = ends.iter().map(|ends| ops::stack(ends, 0)).collect::<Result<States>>()?;
-        Ok((x, ends))
-    }
-}
-
-/// One layer in one direction.
-struct Pass<'a> {
-    kind: Kind,
-    weights: &'a Weights<'a>,
-    backwards: bool,
-}
-
-impl Pass<'_> {
-    fn padded(&self, x: &Tensor, mut states: States) -> Result<(Tensor, States)> {
-        let mut steps = ops::unbind_int(&self.weights.of_inputs(self.kind, x)?, 0)?;
-        self.reverse_if_backwards(&mut steps);
-        let mut outputs = fallible::with_capacity(steps.len())?;
-        for step in &steps {
-            states = self.kind.step(step, &states, self.weights)?;
-            outputs.push(states[0].clone());
-        }
-        self.reverse_if_backwards(&mut outputs);
-        Ok((ops::stack(&outputs, 0)?, states))
-    }
-
-    /// A step has as many rows as sequences are that long. Forwards, the rows of sequences that end are set aside. Backwards, each sequence
-    /// begins with its own last step.
-    fn packed(&self, x: &Tensor, begin: States, batch_sizes: &[i64]) -> Result<(Tensor, States)> {
-        let products = self.weights.of_inputs(self.kind, x)?;
-        let mut steps = ops::split_with_sizes(&products, batch_sizes, 0)?;
-        self.reverse_if_backwards(&mut steps);
-        let mut rows = steps.first().map_or(Ok(0), |step| step.size(0))?;
-        let mut states = each(&begin, |state| rows_of(state, 0, rows))?;
-        let (mut outputs, mut ended): (Vec<Tensor>, Vec<States>) = (Vec::new(), Vec::new());
-        for step in &steps {
-            let count = step.size(0)?;
-            if count < rows {
-                ended.push(each(&states, |state| rows_of(state, count, rows))?);
-                states = each(&states, |state| rows_of(state, 0, count))?;
-            } else if count > rows {
-                let joined = |(state, begin): (&Tensor, &Tensor)| {
-                    ops::cat(&[state.clone(), rows_of(begin, rows, count)?], 0)
-                };
-                states = states.iter().zip(&begin).map(joined).collect::<Result<States>>()?;
-            }
-            rows = count;
-            states = self.kind.step(step, &states, self.weights)?;
-            outputs.push(states[0].clone());
-        }
-        self.reverse_if_backwards(&mut outputs);
-        ended.reverse();
-        let last = |nr: usize| {
-            let parts: Vec<Tensor> =
-                std::iter::once(&states).chain(&ended).map(|of| of[nr].clone()).collect();
-            ops::cat(&parts, 0)
-        };
-        Ok((ops::cat(&outputs, 0)?, (0..states.len()).map(last).collect::<Result<States>>()?))
-    }
-
-    fn reverse_if_backwards<T>(&self, items: &mut [T]) {
-        if self.backwards {
-            items.reverse();
-        }
+        Ok(x)
     }
 }
 

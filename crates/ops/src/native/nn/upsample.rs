@@ -422,6 +422,13 @@ fn checked<'a>(
         InvalidArgument(name, "size"),
         "Input and output sizes should be greater than 0, but got input {own:?} output {sizes:?}"
     );
+    // Paddings: as many elements as a dimension can have, so that no index overflows.
+    let pads = matches!(kind, Kind::Replication | Kind::Reflection);
+    ensure!(
+        !pads || scales.iter().all(|before| before.abs() < (1_u64 << 31) as f64),
+        InvalidArgument(name, "scales"),
+        "expected paddings below 2^31 but got {scales:?}"
+    );
     let scales = scales.iter().map(|scale| Some(*scale)).collect();
     Ok((Resizing { name, dims, kind, align_corners }, scales, sizes))
 }

@@ -1,13 +1,13 @@
 //! Pointwise operators with two arguments that broadcast.
 
-use crate::loops::{self, IntegerFormula, NumberFormula};
+use crate::loops::{self, Argument, IntegerFormula, NumberFormula};
 use crate::native::formulas::chain_rule;
 use crate::native::pointwise::complex;
 use crate::native::pointwise::plane::{angle, length};
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Integer, Number, Ordered};
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, ScalarType, ensure};
+use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
 
 /// Checks `alpha` of `add` and `sub`: a floating point number requires a floating point result, and a bool a bool result; `factor`, with
 /// which `other` is multiplied before it is added, is in the range of the result's dtype.
@@ -78,6 +78,10 @@ pub fn add(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, alpha: Scalar)
         fn call<V: Number>(self, [a, b]: [V; 2]) -> V {
             a + b.scaled(self.0)
         }
+        #[inline(always)]
+        fn with_arguments_as<E: Element>(self) -> Self {
+            Scaled(self.0.as_element::<E>())
+        }
     }
     if alpha == Scalar::Int(1) {
         loops::any_kernel(iter, Plain)
@@ -123,6 +127,10 @@ pub fn sub(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, alpha: Scalar)
         #[inline(always)]
         fn call<V: Number>(self, [a, b]: [V; 2]) -> V {
             a - b.scaled(self.0)
+        }
+        #[inline(always)]
+        fn with_arguments_as<E: Element>(self) -> Self {
+            Formula(self.0.as_element::<E>())
         }
     }
     loops::number_kernel(iter, Formula(alpha))

@@ -1,12 +1,12 @@
 //! `pow`.
 
 use crate::Tensor;
-use crate::loops::{self, IntegerFormula};
+use crate::loops::{self, Argument, IntegerFormula};
 use crate::native::formulas::build_with_scalars;
 use crate::native::pointwise::{complex, unary};
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::{Float, Integer, Mask};
-use flambeau_core::{Result, Scalar, ScalarType, ensure};
+use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
 
 formulas! { half_kernel(FloatFormula, Float) -> V:
     /// x^2.
@@ -18,6 +18,10 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn pow_floats, pow_floats_meta = build_binary_op(self_: x, exponent: y) => x.pow(y), complex complex::pow(x, y);
     /// x^exponent with one exponent, which is not rounded to half types.
     fn pow_by, pow_by_meta = build_converted_op(self_: x; exponent: Scalar) => x.pow(V::scalar(exponent));
+    /// x^0, of NaN too.
+    fn zeroth_power, zeroth_power_meta = build_converted_op(self_: _x) => V::one();
+    /// x^1, as in the gradient of x^2.
+    fn first_power, first_power_meta = build_converted_op(self_: x) => x, complex x;
     /// x^3.
     fn cube, cube_meta = build_converted_op(self_: x) => x * x * x, complex x * x * x;
     /// x^4.
@@ -57,6 +61,10 @@ impl IntegerFormula<1> for PowerOf {
     #[inline(always)]
     fn call<V: Integer>(self, [base]: [V; 1]) -> V {
         integer_power(base, V::scalar(self.0))
+    }
+    #[inline(always)]
+    fn with_arguments_as<E: Element>(self) -> Self {
+        PowerOf(self.0.as_element::<E>())
     }
 }
 
@@ -122,6 +130,8 @@ pub fn pow_scalar(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: Scala
         return integer_kernel(iter, PowerOf(exponent));
     }
     match exponent.to_f64() {
+        0.0 => zeroth_power(iter, self_),
+        1.0 => first_power(iter, self_),
         2.0 => square(iter, self_),
         3.0 => cube(iter, self_),
         4.0 => fourth(iter, self_),
@@ -138,6 +148,7 @@ pub fn pow_scalar(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: Scala
 /// [`pow_scalar`] of complex numbers.
 fn complex_power(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: Scalar) -> Result<()> {
     match exponent.to_complex() {
+        (1.0, 0.0) => first_power(iter, self_),
         (2.0, 0.0) => square(iter, self_),
         (3.0, 0.0) => cube(iter, self_),
         (0.5, 0.0) => unary::sqrt(iter, self_),

@@ -1,9 +1,10 @@
 //! Special functions that are composed of exponentials, logarithms and error functions, on vectors; `nan_to_num`, `nextafter`, `frexp`,
 //! `float_power` and others.
 
+use crate::loops::Argument;
 use crate::native::pointwise::unary;
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{Bits, Float, FloatElement};
+use crate::vectorized::{Bits, Float, FloatElement, Mask};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI};
@@ -101,9 +102,10 @@ fn log_odds<V: Float>(x: V) -> V {
     let low = x.lt(rest);
     let (distance, smaller) = (x + x - one, V::select(low, x + zero, rest));
     let log = (V::select(low, -distance, distance) / smaller).log1p();
+    let odds = V::select(low, -log, log);
     // For very small numbers the quotient would overflow, and `1 - x` is 1.
     let tiny = x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(16.0));
-    V::select(tiny, x.log(), V::select(low, -log, log))
+    if tiny.any() { V::select(tiny, x.log(), odds) } else { odds }
 }
 
 /// Shape and type of [`logit`].
@@ -163,6 +165,8 @@ pub struct FloatFormat {
     min_normal: f64,
     max: f64,
 }
+
+impl Argument for FloatFormat {}
 
 impl FloatFormat {
     fn of(dtype: ScalarType) -> Option<Self> {

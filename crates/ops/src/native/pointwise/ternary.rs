@@ -62,7 +62,7 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
 
 /// `from + w (to - from)`, computed from the nearer end so that weights 0 and 1 give the ends exactly.
 #[inline(always)]
-fn interpolated<V: crate::vectorized::Float>(from: V, to: V, w: V) -> V {
+pub(super) fn interpolated<V: crate::vectorized::Float>(from: V, to: V, w: V) -> V {
     let step = to - from;
     V::select(w.abs().lt(V::constant(0.5)), from + w * step, to - step * (V::one() - w))
 }

@@ -25,8 +25,6 @@ formulas! { half_kernel(FloatFormula, Float) -> V:
     fn tanh, tanh_meta = build_unary_float_op(self_: x) => x.tanh(), complex complex::tanh(x);
     /// 1 / (1 + e^-x).
     fn sigmoid, sigmoid_meta = build_unary_float_op(self_: x) => x.sigmoid(), complex complex::sigmoid(x);
-    /// The error function.
-    fn erf, erf_meta = build_unary_float_op(self_: x) => x.erf();
 }
 
 /// e^x.
@@ -60,6 +58,32 @@ pub fn exp_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<
 /// e^x.
 pub fn exp(iter: &mut TensorIterator<'_>, _: &Tensor) -> Result<()> {
     loops::complex_or(iter, Exponential, |iter, formula| loops::half_kernel(iter, formula))
+}
+
+/// The error function.
+#[derive(Clone, Copy)]
+struct ErrorFunction;
+
+impl FloatFormula<1> for ErrorFunction {
+    #[inline(always)]
+    fn call<V: Float>(self, [x]: [V; 1]) -> V {
+        x.erf()
+    }
+
+    #[inline(always)]
+    fn call_to_half<V: Float>(self, [x]: [V; 1]) -> (V, bool) {
+        x.erf_to_half()
+    }
+}
+
+/// Shape and type of [`erf`].
+pub fn erf_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    iter.build_unary_float_op(self_)
+}
+
+/// The error function.
+pub fn erf(iter: &mut TensorIterator<'_>, _: &Tensor) -> Result<()> {
+    loops::half_kernel(iter, ErrorFunction)
 }
 
 formulas! { float_kernel(FloatFormula, Float) -> V:

@@ -336,9 +336,10 @@ impl Integers {
         self.bounded((high.wrapping_mul(count).wrapping_add(low.wrapping_mul(count) >> 32) >> 32) as i64)
     }
 
+    /// One of less than 2^64 integers, with `count` as 64 bits.
     #[inline(always)]
-    fn sample(&self, word: u64) -> i64 {
-        self.bounded(((u128::from(word) * self.count) >> 64) as i64)
+    fn sample_many(&self, count: u64, word: u64) -> i64 {
+        self.bounded(high_product(word, count) as i64)
     }
 
     #[inline(always)]
@@ -346,6 +347,17 @@ impl Integers {
         let (value, (lowest, highest)) = (self.low.wrapping_add(step), self.bounds);
         if lowest <= highest { value.clamp(lowest, highest) } else { value }
     }
+}
+
+/// `a * b >> 64` in factors of 32 bits, which vectors have.
+#[inline(always)]
+fn high_product(a: u64, b: u64) -> u64 {
+    const LOW: u64 = u32::MAX as u64;
+    let ((a_high, a_low), (b_high, b_low)) = ((a >> 32, a & LOW), (b >> 32, b & LOW));
+    // No sum exceeds 2^64: a product is at most 2^64 - 2^33 + 1.
+    let middle = a_high * b_low + ((a_low * b_low) >> 32);
+    let other = a_low * b_high + (middle & LOW);
+    a_high * b_high + (middle >> 32) + (other >> 32)
 }
 
 fn fill_integers(self_: &Tensor, integers: Integers, generator: Option<&Generator>) -> Result<()> {
@@ -361,9 +373,15 @@ fn fill_integers(self_: &Tensor, integers: Integers, generator: Option<&Generato
             ..=0x1_0000_0000 => generate_by_word64::<T>("random_", out, philox, |word| {
                 T::from_scalar(Scalar::Int(integers.sample_few(word)))
             }),
-            _ => generate_by_word64::<T>("random_", out, philox, |word| {
-                T::from_scalar(Scalar::Int(integers.sample(word)))
-            }),
+            count => match u64::try_from(count) {
+                Ok(count) => generate_by_word64::<T>("random_", out, philox, |word| {
+                    T::from_scalar(Scalar::Int(integers.sample_many(count, word)))
+                }),
+                // All of 64 bits.
+                Err(_) => generate_by_word64::<T>("random_", out, philox, |word| {
+                    T::from_scalar(Scalar::Int(integers.bounded(word as i64)))
+                }),
+            },
         })
     })
 }

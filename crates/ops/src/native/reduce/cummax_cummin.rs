@@ -4,7 +4,8 @@ use super::median_mode::length;
 use crate::native::element_bits::{ElementBits, Numeric, Sortable};
 use crate::native::guarded_slices::{fill_both, with_slices};
 use crate::structured::TensorSpec;
-use crate::{Tensor, dispatch_all_types, ops, scratch};
+use crate::vectorized::with_processor_vectors;
+use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, Storage, shape};
 
 fn cumulative_meta(name: &str, self_: &Tensor, dim: i64) -> Result<(TensorSpec, TensorSpec)> {
@@ -13,8 +14,17 @@ fn cumulative_meta(name: &str, self_: &Tensor, dim: i64) -> Result<(TensorSpec, 
     Ok((values.clone(), values.with_dtype(ScalarType::I64)))
 }
 
-/// Columns whose best elements are kept at a time.
-const STRIP: usize = 512;
+/// Elements whose ranks are computed together.
+const RANKS: usize = 512;
+/// Elements of a long row whose best one is compared first.
+const GROUP: usize = 16;
+/// From how many elements on a row is long; at most [`RANKS`].
+const LONG: usize = 128;
+
+/// Columns in lanes: of most strips, of those at the end, and of blocks of few columns.
+const WIDE: usize = 32;
+const NARROW: usize = 8;
+const FEW: usize = 4;
 
 /// Which of two elements is better.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,14 +33,22 @@ enum Best {
     Smallest,
 }
 
-impl Best {
+/// The order of elements.
+#[derive(Clone, Copy)]
+struct Ranker {
+    best: Best,
+    /// The sort key of NaN.
+    nan: u64,
+}
+
+impl Ranker {
     /// A number that is at least as large for an element that is at least as good; NaN is best.
     #[inline(always)]
-    fn rank<N: Sortable>(self, element: N, nan: u64) -> u64 {
+    fn rank<N: Sortable>(self, element: N) -> u64 {
         let key = element.sort_key();
-        match self {
+        match self.best {
             Best::Largest => key,
-            Best::Smallest if N::HAS_NAN && key == nan => u64::MAX,
+            Best::Smallest if N::HAS_NAN && key == self.nan => u64::MAX,
             Best::Smallest => !key,
         }
     }
@@ -75,75 +93,182 @@ fn fill_cumulative(
         type N = <T as ElementBits>::Number;
         with_slices(name, &[dense], &[values, indices], |s| {
             let (elements, values, indices) = (s.read::<N>(0)?, s.write::<N>(0)?, s.write::<i64>(1)?);
+            let ranker = Ranker { best, nan: N::of(Scalar::Float(f64::NAN)).sort_key() };
             fill_both((values, indices), block, |range, values, indices| {
-                let targets = values.chunks_exact_mut(block).zip(indices.chunks_exact_mut(block));
-                for (elements, (values, indices)) in elements[range].chunks_exact(block).zip(targets) {
-                    best_of_block(elements, (values, indices), width, best);
-                }
+                let elements = &elements[range];
+                with_processor_vectors(
+                    #[inline(always)]
+                    || best_of_blocks(elements, (values, indices), (rows, width), ranker),
+                );
             });
             Ok(())
         })
     })
 }
 
-/// The elements of each of `width` columns at the indices `found`.
-fn take<N: Numeric>(elements: &[N], found: &[i64], to: &mut [N], width: usize) {
-    for (to, found) in to.chunks_exact_mut(width).zip(found.chunks_exact(width)) {
-        for (column, (to, index)) in to.iter_mut().zip(found).enumerate() {
-            *to = elements[*index as usize * width + column].normalized();
+/// The best element up to each one of a column, and its index, in blocks that follow one another.
+#[inline(always)]
+fn best_of_blocks<N: Sortable>(
+    elements: &[N],
+    (values, found): (&mut [N], &mut [i64]),
+    (rows, width): (usize, usize),
+    ranker: Ranker,
+) {
+    if width == 1 {
+        return best_of_rows(elements, (values, found), rows, ranker);
+    }
+    let block = rows * width;
+    let targets = values.chunks_exact_mut(block).zip(found.chunks_exact_mut(block));
+    for (elements, (values, found)) in elements.chunks_exact(block).zip(targets) {
+        best_of_columns(elements, (values, found), width, ranker);
+    }
+}
+
+/// The best element of a row so far, its index, and the index of the next one.
+struct Running<N> {
+    rank: u64,
+    at: i64,
+    value: N,
+    next: i64,
+}
+
+impl<N: Sortable> Running<N> {
+    /// Before the first element, which is at least as good.
+    #[inline(always)]
+    fn before(first: N) -> Self {
+        Running { rank: 0, at: 0, value: first, next: 0 }
+    }
+
+    /// The results of the next elements, of these ranks. Most groups of a long row have no element that is as good as one before, so that
+    /// their results are the same.
+    #[inline(always)]
+    fn extend(&mut self, ranks: &[u64], elements: &[N], values: &mut [N], found: &mut [i64]) {
+        let whole = ranks.len() - ranks.len() % GROUP;
+        for first in (0..whole).step_by(GROUP) {
+            let group = first..first + GROUP;
+            let (ranks, values, found) =
+                (&ranks[group.clone()], &mut values[group.clone()], &mut found[group.clone()]);
+            if ranks.iter().fold(0, |best, rank| best.max(*rank)) < self.rank {
+                values.fill(self.value);
+                found.fill(self.at);
+                self.next += GROUP as i64;
+            } else {
+                self.extend_one_by_one(ranks, &elements[group], values, found);
+            }
+        }
+        self.extend_one_by_one(
+            &ranks[whole..],
+            &elements[whole..],
+            &mut values[whole..],
+            &mut found[whole..],
+        );
+    }
+
+    /// [`extend`](Self::extend) without a branch on the elements, which would not be predictable where they are few.
+    #[inline(always)]
+    fn extend_one_by_one(&mut self, ranks: &[u64], elements: &[N], values: &mut [N], found: &mut [i64]) {
+        for ((rank, element), (to, index)) in ranks.iter().zip(elements).zip(values.iter_mut().zip(found)) {
+            let is_best = *rank >= self.rank;
+            self.rank = self.rank.max(*rank);
+            self.at = if is_best { self.next } else { self.at };
+            self.value = if is_best { element.normalized() } else { self.value };
+            self.next += 1;
+            (*to, *index) = (self.value, self.at);
         }
     }
 }
 
-/// [`best_of_block`] for one column, whose best element stays in registers.
+/// Computes the ranks of elements.
 #[inline(always)]
-fn best_of_row<N: Sortable>(elements: &[N], (values, indices): (&mut [N], &mut [i64]), nan: u64, best: Best) {
-    let Some(&first) = elements.first() else { return };
-    let (mut rank, mut at, mut value) = (0, 0, first);
-    for (row, (element, (to, index))) in elements.iter().zip(values.iter_mut().zip(indices)).enumerate() {
-        let new = best.rank(*element, nan);
-        // Without a branch, which would not be predictable.
-        let is_best = new >= rank;
-        rank = rank.max(new);
-        at = if is_best { row as i64 } else { at };
-        value = if is_best { *element } else { value };
-        (*to, *index) = (value, at);
+fn rank_all<'r, N: Sortable>(elements: &[N], ranks: &'r mut [u64; RANKS], ranker: Ranker) -> &'r [u64] {
+    for (rank, element) in ranks.iter_mut().zip(elements) {
+        *rank = ranker.rank(*element);
     }
-    N::normalize_all(values);
+    &ranks[..elements.len()]
 }
 
-/// The best element up to each one, and its index, in each of `width` columns.
-fn best_of_block<N: Sortable>(
+/// The best element up to each one, and its index, in rows of `n` elements that follow one another. The ranks of many elements are computed
+/// together, of whatever rows they are.
+#[inline(always)]
+fn best_of_rows<N: Sortable>(
+    elements: &[N],
+    (values, found): (&mut [N], &mut [i64]),
+    n: usize,
+    ranker: Ranker,
+) {
+    let (mut ranks, is_long) = ([0; RANKS], n >= LONG);
+    let whole = if is_long { n } else { RANKS / n * n };
+    let targets = values.chunks_mut(whole).zip(found.chunks_mut(whole));
+    for (elements, (values, found)) in elements.chunks(whole).zip(targets) {
+        if is_long {
+            let mut row = Running::before(elements[0]);
+            let targets = values.chunks_mut(RANKS).zip(found.chunks_mut(RANKS));
+            for (elements, (values, found)) in elements.chunks(RANKS).zip(targets) {
+                row.extend(rank_all(elements, &mut ranks, ranker), elements, values, found);
+            }
+            continue;
+        }
+        let ranks = rank_all(elements, &mut ranks, ranker).chunks_exact(n);
+        let targets = values.chunks_exact_mut(n).zip(found.chunks_exact_mut(n));
+        for ((ranks, elements), (values, found)) in ranks.zip(elements.chunks_exact(n)).zip(targets) {
+            Running::before(elements[0]).extend_one_by_one(ranks, elements, values, found);
+        }
+    }
+}
+
+/// The best element up to each one, and its index, in each of `width` columns: strips of columns in lanes. The last strips reach back over
+/// columns that have been computed, rather than be narrow.
+#[inline(always)]
+fn best_of_columns<N: Sortable>(
     elements: &[N],
     (values, found): (&mut [N], &mut [i64]),
     width: usize,
-    best: Best,
+    ranker: Ranker,
 ) {
-    let nan = N::of(Scalar::Float(f64::NAN)).sort_key();
-    if width == 1 {
-        return best_of_row(elements, (values, found), nan, best);
-    }
-    let mut ranks: Vec<u64> = scratch::with_capacity(width.min(STRIP));
-    let mut rows: Vec<i64> = scratch::with_capacity(width.min(STRIP));
-    for first in (0..width).step_by(STRIP) {
-        let count = STRIP.min(width - first);
-        ranks.clear();
-        ranks.resize(count, 0);
-        rows.clear();
-        rows.resize(count, 0);
-        let blocks = elements.chunks_exact(width).zip(found.chunks_exact_mut(width));
-        for (row, (elements, found)) in blocks.enumerate() {
-            let columns = elements[first..first + count].iter().zip(&mut found[first..first + count]);
-            for ((element, found), (rank, at)) in columns.zip(ranks.iter_mut().zip(&mut rows)) {
-                let new = best.rank(*element, nan);
-                if new >= *rank {
-                    (*rank, *at) = (new, row as i64);
-                }
-                *found = *at;
+    let mut first = 0;
+    while first < width {
+        let left = width - first;
+        first += match (left, width) {
+            (WIDE.., _) => best_of_strip::<N, WIDE>(elements, (values, found), [first, width], ranker),
+            (_, NARROW..) => {
+                let first = first.min(width - NARROW);
+                best_of_strip::<N, NARROW>(elements, (values, found), [first, width], ranker)
             }
-        }
+            (_, FEW..) => {
+                let first = first.min(width - FEW);
+                best_of_strip::<N, FEW>(elements, (values, found), [first, width], ranker)
+            }
+            _ => best_of_strip::<N, 1>(elements, (values, found), [first, width], ranker),
+        };
     }
-    take(elements, found, values, width);
+}
+
+/// [`best_of_columns`] of `LANES` of `width` columns from `first` on; returns how many. All that is read more than once is in arrays, which
+/// the compiler knows to overlap nothing.
+#[inline(always)]
+fn best_of_strip<N: Sortable, const LANES: usize>(
+    elements: &[N],
+    (values, found): (&mut [N], &mut [i64]),
+    [first, width]: [usize; 2],
+    ranker: Ranker,
+) -> usize {
+    let Some(&zero) = elements.first() else { return LANES };
+    let (mut ranks, mut best, mut at) = ([0; LANES], [zero; LANES], [0; LANES]);
+    let rows = values.chunks_exact_mut(width).zip(found.chunks_exact_mut(width));
+    for (row, (elements, (values, found))) in (0..).zip(elements.chunks_exact(width).zip(rows)) {
+        let mut own = [zero; LANES];
+        own.copy_from_slice(&elements[first..][..LANES]);
+        for lane in 0..LANES {
+            let rank = ranker.rank(own[lane]);
+            let is_best = rank >= ranks[lane];
+            ranks[lane] = if is_best { rank } else { ranks[lane] };
+            best[lane] = if is_best { own[lane].normalized() } else { best[lane] };
+            at[lane] = if is_best { row } else { at[lane] };
+        }
+        values[first..][..LANES].copy_from_slice(&best);
+        found[first..][..LANES].copy_from_slice(&at);
+    }
+    LANES
 }
 
 /// Shapes and types of [`cummax`].

@@ -2,6 +2,7 @@
 
 use super::diff::neighbours;
 use crate::native::pointwise::accumulate::dispatches_to_cpu;
+use crate::ops::options::SliceOptions;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 
@@ -18,12 +19,21 @@ fn in_wide_integers(t: &Tensor) -> Result<Tensor> {
     if is_narrow { t.to(ScalarType::I64) } else { Ok(t.clone()) }
 }
 
-/// Sums of consecutive elements, times the distance between them: twice the areas of the trapezoids.
-fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Result<Tensor> {
-    let boolean = |t: &Tensor| t.dtype() == ScalarType::Bool;
-    ensure!(!boolean(y), Dtype(name, "y"), "received a bool input for `y`, but bool is not supported");
+fn is_bool(t: &Tensor) -> bool {
+    t.dtype() == ScalarType::Bool
+}
+
+/// The dimension along which `y` is integrated, as a nonnegative index.
+fn checked_dim(name: &str, y: &Tensor, dim: i64) -> Result<usize> {
+    ensure!(!is_bool(y), Dtype(name, "y"), "received a bool input for `y`, but bool is not supported");
     let d = shape::wrap_dim(dim, y.dim()).map_err(|e| e.in_operator(name))?;
     ensure!(y.dim() > 0, Index(name, "y"), "expected `y` to have at least one dimension");
+    Ok(d)
+}
+
+/// Sums of consecutive elements, times the distance between them: twice the areas of the trapezoids.
+fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Result<Tensor> {
+    let d = checked_dim(name, y, dim)?;
     let x = match spacing {
         Spacing::Uniform(dx) => {
             let y = in_wide_integers(y)?;
@@ -31,7 +41,7 @@ fn double_areas(name: &str, y: &Tensor, spacing: Spacing<'_>, dim: i64) -> Resul
         }
         Spacing::Coordinates(x) => x,
     };
-    ensure!(!boolean(x), Dtype(name, "x"), "received a bool input for `x`, but bool is not supported");
+    ensure!(!is_bool(x), Dtype(name, "x"), "received a bool input for `x`, but bool is not supported");
     let x = if x.dim() == 1 {
         ensure!(
             x.sizes()[0] == y.sizes()[d],
@@ -114,10 +124,19 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     integral(y, Spacing::Coordinates(x), dim)
 }
 
-/// The integral of samples `y` with spacing `dx`.
+/// The integral of samples `y` with spacing `dx`: those between the ends and half of the ends, so that no areas are in memory.
 pub fn trapezoid_dx(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    check_dx("trapezoid", dx)?;
-    integral(y, Spacing::Uniform(dx), dim)
+    const NAME: &str = "trapezoid";
+    check_dx(NAME, dx)?;
+    let d = shape::wrap_dim(dim, y.dim()).map_err(|e| e.in_operator(NAME))?;
+    let n = y.sizes().get(d).copied().unwrap_or(0);
+    if n < 2 {
+        return integral(y, Spacing::Uniform(dx), dim);
+    }
+    let dim = checked_dim(NAME, y, dim)? as i64;
+    // Halves of the ends, so that their sum does not overflow.
+    let ends = y.slice_with(dim, None, None, SliceOptions::new().step(n - 1))?.mul_scalar(0.5)?;
+    y.slice(dim, 1, n - 1)?.sum_dim(dim)?.add(&ends.sum_dim(dim)?)?.mul_scalar(dx)
 }
 
 /// As [`trapezoid_dx`].

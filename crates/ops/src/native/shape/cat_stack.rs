@@ -1,6 +1,7 @@
 //! `cat`, `stack`, `hstack`, `vstack`, `dstack`, `column_stack`, and `atleast_1d` to `atleast_3d`.
 #![expect(unsafe_code, reason = "copies elements behind the guards taken here")]
 
+use crate::loops::copy_bytes;
 use crate::native::factory::copy;
 use crate::native::shape::view;
 use crate::snapshot::Snapshot;
@@ -154,7 +155,7 @@ unsafe fn copy_parts(from: *const u8, to: *mut u8, [rows, bytes, pitch]: [usize;
             32 => constant::<32>(from, to, rows, pitch),
             _ => {
                 for row in 0..rows {
-                    to.add(row * pitch).copy_from_nonoverlapping(from.add(row * bytes), bytes);
+                    copy_bytes(from.add(row * bytes), to.add(row * pitch), bytes);
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! `flip`, `roll` and `rot90`.
 
+use crate::loops::copy_elements;
 use crate::loops::rolled::{RolledDim, RolledSource};
 use crate::native::element_bits::{ElementBits, RawBits};
 use crate::native::factory::empty_full::dense_strides;
@@ -43,7 +44,7 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
                     part = rest;
                     let first = (start + first) as usize;
                     match step {
-                        1 if n >= LONG_RUN => row.copy_from_slice(&from[first..first + n]),
+                        1 if n >= LONG_RUN => copy_elements(&from[first..first + n], row),
                         -1 => row.iter_mut().zip(from[first + 1 - n..=first].iter().rev()).for_each(|(to, x)| *to = *x),
                         step => {
                             row.iter_mut().zip(0..).for_each(|(to, j)| *to = from[(first as i64 + j * step) as usize]);

@@ -258,7 +258,7 @@ impl Keys for LinearIndices<'_> {
 fn add_dimension(keys: &mut [i64], row: &[i64], size: i64) -> bool {
     with_processor_vectors(
         #[inline(always)]
-        || {
+        move || {
             keys.iter_mut().zip(row).fold(false, |any, (key, index)| {
                 // It overflows only where a later size is 0, and then every index of that dimension is refused.
                 *key = key.wrapping_mul(size).wrapping_add(*index);

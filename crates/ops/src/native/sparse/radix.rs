@@ -218,9 +218,10 @@ fn distribute<T: Item>(from: &[T], to: &mut [T], shift: u32, bits: u32) {
     for next in &mut next[..1 << bits] {
         (*next, start) = (start, start + *next);
     }
+    let next = &mut next;
     with_processor_vectors(
         #[inline(always)]
-        || {
+        move || {
             for item in from {
                 let next = &mut next[item.digit(shift, mask)];
                 to[*next] = *item;

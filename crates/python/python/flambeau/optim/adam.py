@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import flambeau
+from flambeau import _dispatch, _flambeau
+from flambeau.nn.parameter import Parameter
 from flambeau.optim.optimizer import Optimizer, changes_gradients, refuse, refuse_choices
 
 TYPE_CHECKING = False
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
     from flambeau import Tensor
     from flambeau.optim.optimizer import Group, Parameters
+
+_FLOATING = (flambeau.float16, flambeau.bfloat16, flambeau.float32, flambeau.float64)
 
 
 class Adam(Optimizer):
@@ -69,23 +73,64 @@ class Adam(Optimizer):
         return 2 if changes_gradients(group) else 1
 
     def _update(self, group: Group) -> None:
+        in_one_pass = not group["amsgrad"] and _has_plain_numbers(group) and not _dispatch.stack()
+        for param in group["params"]:
+            grad = param.grad
+            if grad is None:
+                continue
+            state = self.state[param]
+            if in_one_pass and _is_updated_in_one_pass(param, grad, state):
+                self._update_in_one_pass(param, grad, state, group)
+            else:
+                self._update_by_operators(param, grad, state, group)
+
+    def _update_in_one_pass(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Group) -> None:
+        """What `_update_by_operators` does, to the bit."""
+        rate, (beta1, beta2), decay = float(group["lr"]), group["betas"], group["weight_decay"]
+        kept = 1.0
+        if group["decoupled_weight_decay"]:
+            kept, decay = (1 - rate * decay if decay != 0 else 1.0), 0.0
+        state["step"].add_(1)
+        step = state["step"].item()
+        correction1, correction2 = 1 - beta1**step, 1 - beta2**step
+        numbers = rate / correction1, beta1, beta2, group["eps"], correction2**0.5, kept, decay
+        flambeau._adam_step_(param, state["exp_avg"], state["exp_avg_sq"], grad, *numbers, bool(group["maximize"]))
+
+    def _update_by_operators(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Group) -> None:
         rate, (beta1, beta2) = float(group["lr"]), group["betas"]
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
-        for param, grad in self._gradients(group, 0 if decoupled else decay):
-            state = self.state[param]
-            state["step"].add_(1)
-            if decay != 0 and decoupled:
-                param.mul_(1 - rate * decay)
-            mean, square = state["exp_avg"], state["exp_avg_sq"]
-            mean.lerp_(grad, 1 - beta1)
-            square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-            if group["amsgrad"]:
-                square = flambeau.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
-            # Both means begin at 0; dividing by these makes up for it.
-            step = state["step"].item()
-            correction1, correction2 = 1 - beta1**step, 1 - beta2**step
-            length = flambeau.sqrt(square, out=self._scratch_tensor(param, -1)).div_(correction2**0.5).add_(group["eps"])
-            param.addcdiv_(mean, length, value=-(rate / correction1))
+        grad = self._changed_gradient(param, grad, group, 0 if decoupled else decay)
+        state["step"].add_(1)
+        if decay != 0 and decoupled:
+            param.mul_(1 - rate * decay)
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        if group["amsgrad"]:
+            square = flambeau.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
+        # Both means begin at 0; dividing by these makes up for it.
+        step = state["step"].item()
+        correction1, correction2 = 1 - beta1**step, 1 - beta2**step
+        length = flambeau.sqrt(square, out=self._scratch_tensor(param, -1)).div_(correction2**0.5).add_(group["eps"])
+        param.addcdiv_(mean, length, value=-(rate / correction1))
+
+
+def _has_plain_numbers(group: Group) -> bool:
+    """Whether the options that a step computes with are numbers, and no tensors."""
+    return all(isinstance(value, (int, float)) for value in (*group["betas"], group["eps"], group["weight_decay"]))
+
+
+def _is_updated_in_one_pass(param: Tensor, grad: Tensor, state: dict[str, Any]) -> bool:
+    """Whether one kernel can compute the step: of strided floating point numbers of one type, which no class of Python sees."""
+    dtype = param.dtype
+    if dtype not in _FLOATING or _flambeau._is_batched(param):
+        return False
+    for tensor in (param, grad, state["exp_avg"], state["exp_avg_sq"]):
+        if not (type(tensor) is flambeau.Tensor or type(tensor) is Parameter) or tensor.dtype != dtype:
+            return False
+        if tensor.layout != flambeau.strided or tensor.device.type != "cpu" or tensor.shape != param.shape:
+            return False
+    return True
 
 
 class AdamW(Adam):

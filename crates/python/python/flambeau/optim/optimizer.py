@@ -192,16 +192,18 @@ class Optimizer:
         is not the parameter's own it is in the first scratch tensor, which groups that `changes_gradients` have."""
         for param in group["params"]:
             grad = param.grad
-            if grad is None:
-                continue
-            if _sparse.is_layout(grad):
-                yield param, self._sparse_gradient(grad, group, decay)
-                continue
-            if group["maximize"]:
-                grad = flambeau.neg(grad, out=self._scratch_tensor(param, 0))
-            if decay != 0:
-                grad = flambeau.add(grad, param, alpha=decay, out=self._scratch_tensor(param, 0))
-            yield param, grad
+            if grad is not None:
+                yield param, self._changed_gradient(param, grad, group, decay)
+
+    def _changed_gradient(self, param: Tensor, grad: Tensor, group: Group, decay: float) -> Tensor:
+        """That of one parameter, as `_gradients` says."""
+        if _sparse.is_layout(grad):
+            return self._sparse_gradient(grad, group, decay)
+        if group["maximize"]:
+            grad = flambeau.neg(grad, out=self._scratch_tensor(param, 0))
+        if decay != 0:
+            grad = flambeau.add(grad, param, alpha=decay, out=self._scratch_tensor(param, 0))
+        return grad
 
     def _sparse_gradient(self, grad: Tensor, group: Group, decay: float) -> Tensor:
         """A coalesced sparse gradient, negated to maximise; an error where steps depend on elements that it does not have."""

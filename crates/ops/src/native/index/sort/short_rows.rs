@@ -1,7 +1,7 @@
 //! The first elements of short rows in sorted order, for many rows at a time.
 
 use crate::native::element_bits::Sortable;
-use crate::native::short_rows::{Block, MAX_SHORT_LEN, ROWS, load_keys, stable_ranks};
+use crate::native::short_rows::{Block, MAX_SHORT_LEN, PerRow, ROWS, load_keys, stable_ranks};
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::tensor_iterator::GRAIN;
@@ -37,6 +37,9 @@ fn order_block<N: Sortable>(
     let mut keys = [[0; ROWS]; MAX_SHORT_LEN];
     load_keys(values, n, &mut keys);
     let ranks = ranks(&mut keys, n, descending);
+    if k == n {
+        return order_rows(values, &ranks[..n], (sorted, indices));
+    }
     let targets = sorted.chunks_exact_mut(k).zip(indices.chunks_exact_mut(k));
     for (row, (values, (sorted, indices))) in values.chunks_exact(n).zip(targets).enumerate() {
         let mut order = [0; MAX_SHORT_LEN];
@@ -49,12 +52,24 @@ fn order_block<N: Sortable>(
     }
 }
 
+/// Writes each element of the rows, and its index, to its rank.
+fn order_rows<N: Sortable>(values: &[N], ranks: &[PerRow], (sorted, indices): (&mut [N], &mut [i64])) {
+    let n = ranks.len();
+    let targets = sorted.chunks_exact_mut(n).zip(indices.chunks_exact_mut(n));
+    for (row, (values, (sorted, indices))) in values.chunks_exact(n).zip(targets).enumerate() {
+        for (index, (value, ranks)) in values.iter().zip(ranks).enumerate() {
+            let rank = ranks[row] as usize;
+            (sorted[rank], indices[rank]) = (*value, index as i64);
+        }
+    }
+}
+
 /// The rank of each of the `n` elements of each row.
 fn ranks(keys: &mut Block, n: usize, descending: bool) -> Block {
     let flipped = if descending { u64::MAX } else { 0 };
     with_processor_vectors(
         #[inline(always)]
-        || {
+        move || {
             keys[..n].as_flattened_mut().iter_mut().for_each(|key| *key ^= flipped);
             stable_ranks(&keys[..n])
         },

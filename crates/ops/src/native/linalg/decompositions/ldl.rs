@@ -2,8 +2,8 @@
 
 use crate::native::guarded_slices::with_slices;
 use crate::native::linalg::matrices::{
-    Problem, batch_sizes, broadcast_batches, columns_of, ensure_alike, ensure_float, ensure_solved,
-    for_each_matrix, matrix_sizes, new, square_size, with_sizes,
+    Problem, batch_sizes, broadcast_batches, columns_of, columns_to_read, ensure_alike, ensure_float,
+    ensure_solved, for_each_matrix, matrix_sizes, new, square_size, with_sizes,
 };
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
@@ -70,7 +70,7 @@ pub fn linalg_ldl_solve(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: boo
     let pivots = ops::contiguous(&pivots, MemoryFormat::Contiguous)?;
     let x = columns_of(NAME, &b)?;
     if x.numel() > 0 && x.device().is_cpu() {
-        let factors = columns_of(NAME, &factors)?;
+        let factors = columns_to_read(NAME, &factors)?;
         solve_each(NAME, [&factors, &pivots, &x], [n as usize, columns as usize], hermitian)?;
     }
     Ok(x)

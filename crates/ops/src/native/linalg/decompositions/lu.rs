@@ -2,8 +2,8 @@
 
 use crate::native::guarded_slices::with_slices;
 use crate::native::linalg::matrices::{
-    Problem, batch_sizes, broadcast_batches, columns_of, ensure_alike, ensure_float, ensure_solved,
-    for_each_matrix, matrix_sizes, new, new_columns, rows_of, square_size, with_sizes,
+    Problem, batch_sizes, broadcast_batches, columns_of, columns_to_read, ensure_alike, ensure_float,
+    ensure_solved, for_each_matrix, matrix_sizes, new, new_columns, rows_of, square_size, with_sizes,
 };
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
@@ -180,7 +180,7 @@ pub fn linalg_lu_solve(
             // The transpose of `A'` is the conjugate of `A`.
             (false, true) => System::Plain,
         };
-        let factors = columns_of(NAME, &factors)?;
+        let factors = columns_to_read(NAME, &factors)?;
         let factors = if (left, adjoint) == (false, true) { conjugated(NAME, &factors)? } else { factors };
         solve_each(NAME, &factors, &pivots, system, &x)?;
     }

@@ -2,8 +2,8 @@
 
 use crate::native::guarded_slices::with_slices;
 use crate::native::linalg::matrices::{
-    batch_sizes, columns_of, ensure_alike, ensure_float, for_each_matrix, matrix_sizes, new, new_columns,
-    rows_of, with_sizes,
+    batch_sizes, columns_of, columns_to_read, ensure_alike, ensure_float, for_each_matrix, matrix_sizes, new,
+    new_columns, rows_of, with_sizes,
 };
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, bail, ensure};
@@ -120,7 +120,7 @@ pub fn ormqr(
         "other.shape[{}] must be equal to input.shape[-2], with the same batch dimensions, but got {got} and {expected}",
         if left { -2 } else { -1 }
     );
-    let (vectors, tau) = (columns_of(NAME, self_)?, dense(input2)?);
+    let (vectors, tau) = (columns_to_read(NAME, self_)?, dense(input2)?);
     // `c Q` is computed as the transpose of a product from the left, where rows are adjacent.
     let c = if left { columns_of(NAME, input3)? } else { rows_of(NAME, input3)? };
     if c.numel() > 0 && count > 0 && c.device().is_cpu() {

@@ -3,9 +3,10 @@
 use super::lu::{check_right_side, factor, linalg_lu_solve};
 use crate::native::guarded_slices::with_slices;
 use crate::native::linalg::matrices::{
-    Problem, broadcast_batches, columns_of, ensure_alike, ensure_float, ensure_solved, for_each_matrix,
-    rows_of, square_size,
+    Problem, broadcast_batches, columns_of, columns_to_read, ensure_alike, ensure_float, ensure_solved,
+    for_each_matrix, rows_of, square_size,
 };
+use crate::native::shape::view::alias;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::Result;
 use flambeau_linalg::{batch_length, solve_triangular_batch};
@@ -27,13 +28,17 @@ pub fn linalg_solve_triangular(
     // From the right it is the transposed system, whose columns are the rows of `X`.
     let x = if left { columns_of(NAME, &b)? } else { rows_of(NAME, &b)? };
     if x.numel() > 0 && x.device().is_cpu() {
-        let (a, n) = (columns_of(NAME, &a)?, n as usize);
+        let n = n as usize;
         let columns = x.numel() as usize * n / a.numel() as usize;
+        let length = batch_length(&[n, columns]);
+        // Rows of small matrices are read as columns of their transposes, whose elements then are in the same lanes.
+        let by_rows = length > 1 && a.is_contiguous();
+        let a = if by_rows { alias(&a)? } else { columns_to_read(NAME, &a)? };
+        let flags = [upper != by_rows, unitriangular, left == by_rows];
         dispatch_all_types!(wide_floats_and_complex, x.dtype(), NAME, T => with_slices(NAME, &[&a], &[&x], |s| {
-            let length = batch_length(&[n, columns]);
             let items = s.read::<T>(0)?.chunks(length * n * n).zip(s.write::<T>(0)?.chunks_mut(length * n * columns));
             for_each_matrix(items, length * n * n * columns, |(a, x)| {
-                solve_triangular_batch(a, n, [upper, unitriangular, !left], x, columns);
+                solve_triangular_batch(a, n, flags, x, columns);
             });
             Ok(())
         }))?;

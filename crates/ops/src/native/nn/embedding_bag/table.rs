@@ -80,7 +80,9 @@ impl<T: BagElement> Table<'_, T> {
         Table { elements, strides: self.strides }
     }
 
-    /// Writes the sums of the columns of `rows`, one or more. `buffers` has as many elements for each row of a [`GROUP`].
+    /// Writes the sums of the columns of `rows`, one or more. `buffers` has as many elements for each row of a [`GROUP`]. It is inlined where
+    /// the instruction set is known.
+    #[inline(always)]
     pub(super) fn add_up(&self, rows: Rows<'_, T>, buffers: &mut [T::Sum], sums: &mut [T::Sum]) {
         match sums.len() {
             1 => self.add_up_narrow::<1>(rows, sums),
@@ -91,10 +93,7 @@ impl<T: BagElement> Table<'_, T> {
             6 => self.add_up_narrow::<6>(rows, sums),
             7 => self.add_up_narrow::<7>(rows, sums),
             8 => self.add_up_narrow::<8>(rows, sums),
-            _ => with_processor_vectors(
-                #[inline(always)]
-                || self.add_up_wide(rows, buffers, sums),
-            ),
+            _ => self.add_up_wide(rows, buffers, sums),
         }
     }
 
@@ -137,24 +136,32 @@ impl<T: BagElement> Table<'_, T> {
     }
 
     /// [`add_up`](Self::add_up) of `N` columns, whose sums stay in registers.
+    #[inline(always)]
     fn add_up_narrow<const N: usize>(&self, rows: Rows<'_, T>, to: &mut [T::Sum]) {
-        let load = |k: usize| {
-            let x = self.load::<N>(rows.indices[k]);
-            match rows.weights {
-                None => x,
-                Some(weights) => x.map(|x| x * weights[k].widen()),
-            }
-        };
-        let add = |a: [T::Sum; N], b: [T::Sum; N]| std::array::from_fn(|column| T::add(a[column], b[column]));
         let count = rows.indices.len();
         let (mut sums, whole) = ([T::ZERO; N], count - count % GROUP);
         for k in (0..whole).step_by(GROUP) {
-            sums = add(sums, add(add(load(k), load(k + 1)), add(load(k + 2), load(k + 3))));
+            let [a, b, c, d] = [k, k + 1, k + 2, k + 3].map(
+                #[inline(always)]
+                |k| self.term::<N>(rows, k),
+            );
+            sums = added::<T, N>(sums, added::<T, N>(added::<T, N>(a, b), added::<T, N>(c, d)));
         }
         for k in whole..count {
-            sums = add(sums, load(k));
+            sums = added::<T, N>(sums, self.term::<N>(rows, k));
         }
         to.copy_from_slice(&sums);
+    }
+
+    /// Row number `k` of some, of `N` elements, times its factor.
+    #[inline(always)]
+    fn term<const N: usize>(&self, rows: Rows<'_, T>, k: usize) -> [T::Sum; N] {
+        let mut x = self.load::<N>(rows.indices[k]);
+        if let Some(weights) = rows.weights {
+            let weight = weights[k].widen();
+            x.iter_mut().for_each(|x| *x = *x * weight);
+        }
+        x
     }
 
     /// The elements of a row as terms of sums. Strided ones are copied to `buffer`.
@@ -265,6 +272,15 @@ impl<T: BagElement> Table<'_, T> {
             raise(best, found, index, &dense);
         }
     }
+}
+
+/// The sums of two rows.
+#[inline(always)]
+fn added<T: BagElement, const N: usize>(mut a: [T::Sum; N], b: [T::Sum; N]) -> [T::Sum; N] {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = T::add(*a, b);
+    }
+    a
 }
 
 /// Replaces the maxima that are less than the elements of row number `index`.

@@ -1,9 +1,8 @@
 //! Samples of small images of few channels, many images in a task, and the gradient of a grid: the weights of a point are applied
 //! to all channels as soon as they are computed, and operands are read where they are, whatever their strides.
 
-use super::interpolation::{
-    Axis, AxisWeights, NO_PIXEL, Real, Sampling, WeightedPixel, combine, gathered, scatter,
-};
+use super::blocks::{Block, Coordinates, DIMS};
+use super::interpolation::{Axis, NO_PIXEL, POINTS, Real, Sampling, WeightedPixel, gathered, scatter};
 use super::{NAME, lanes};
 use crate::Tensor;
 use crate::native::guarded_slices::{fill_chunks, with_slices};
@@ -11,11 +10,10 @@ use crate::tensor_iterator::GRAIN;
 use crate::vectorized::with_processor_vectors;
 use flambeau_core::{Result, fallible};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// The largest number of weights, of all points and channels, of an image that one thread computes.
 const MAX_WEIGHTS: usize = GRAIN / 4;
-/// Spatial dimensions at most.
-const DIMS: usize = 3;
 
 /// Whether the weights of a point have a loop of their own: all but those of volumes with cubic interpolation.
 pub(super) fn has_loop(how: &Sampling) -> bool {
@@ -104,22 +102,6 @@ impl Pixels {
     }
 }
 
-/// The pixels of a sample with these weights along each dimension.
-#[inline(always)]
-fn combined<N: Real, const ALONG: usize, const EACH: usize>(
-    along: &[AxisWeights],
-    axes: &[Axis],
-) -> [WeightedPixel<N>; EACH] {
-    let (mut pixels, mut count) = ([(0, 1.0); EACH], 1);
-    for (along, axis) in along.iter().zip(axes) {
-        count = combine(&mut pixels, count, along, axis.stride, ALONG);
-    }
-    pixels.map(
-        #[inline(always)]
-        |(pixel, weight)| (pixel, N::narrow(weight)),
-    )
-}
-
 /// Loops for common numbers of pixels along a dimension and of a sample, which are compile-time constants.
 macro_rules! with_pixels {
     ($how:expr, $object:ident.$loops:ident($($argument:expr),*)) => {
@@ -145,37 +127,64 @@ struct Loops<'a, N> {
 }
 
 impl<N: Real> Loops<'_, N> {
-    /// The weights of a point along each dimension, differentiated `more` times more.
+    /// The coordinates of `count` points from number `first` on, counted over all images.
     #[inline(always)]
-    fn along(&self, image: usize, point: usize, more: usize) -> [AxisWeights; DIMS] {
-        let (mut along, axes) = ([AxisWeights::NONE; DIMS], &self.pixels.axes);
-        for (d, axis) in axes.iter().enumerate() {
-            // Coordinates in the grid begin with the innermost dimension.
-            let at = self.grid[self.points.at(image, axes.len() - 1 - d, point)];
-            along[d] = self.how.weights(at.wide(), axis.size, (self.how.orders[d] + more).min(9));
+    fn coordinates(&self, first: usize, count: usize) -> Coordinates {
+        let (points, dims) = (self.points.offsets.len(), self.pixels.axes.len());
+        let (mut at, mut n, mut point) = ([[f64::NAN; POINTS]; DIMS], first / points, first % points);
+        for lane in 0..count {
+            for (d, at) in at[..dims].iter_mut().enumerate() {
+                // Coordinates in the grid begin with the innermost dimension.
+                at[lane] = self.grid[self.points.at(n, dims - 1 - d, point)].wide();
+            }
+            point += 1;
+            (n, point) = if point == points { (n + 1, 0) } else { (n, point) };
         }
-        along
+        at
     }
 
-    /// The sums of all channels of the images from `first` on, or the transposed sums.
+    /// The sums of all channels of the images from `first` on, or the transposed sums. Points are taken in blocks, of whatever images
+    /// they are.
     #[inline(always)]
     fn sum<const ALONG: usize, const EACH: usize>(&self, first: usize, to: &mut [N], image: usize) {
+        let points = self.points.offsets.len();
+        let (start, end) = (first * points, (first + to.len() / image) * points);
+        for begin in (start..end).step_by(POINTS) {
+            let count = POINTS.min(end - begin);
+            let at = self.coordinates(begin, count);
+            let block = Block::<N, EACH>::new::<ALONG>(self.how, &at, &self.pixels.axes, &self.how.orders);
+            let mut done = 0;
+            while done < count {
+                let (n, point) = ((begin + done) / points, (begin + done) % points);
+                let lanes = done..count.min(done + points - point);
+                self.sum_of_block(&block, lanes.clone(), [n, point], &mut to[(n - first) * image..][..image]);
+                done = lanes.end;
+            }
+        }
+    }
+
+    /// The sums of all channels of image `n` at the points in these lanes, of which the first one is number `point`.
+    #[inline(always)]
+    fn sum_of_block<const EACH: usize>(
+        &self,
+        block: &Block<N, EACH>,
+        lanes: Range<usize>,
+        [n, point]: [usize; 2],
+        to: &mut [N],
+    ) {
         let (points, pixels) = (self.points.offsets.len(), self.pixels);
-        for (to, n) in to.chunks_exact_mut(image).zip(first..) {
-            for point in 0..points {
-                let weights = combined::<N, ALONG, EACH>(&self.along(n, point, 0), &pixels.axes);
-                match self.values {
-                    Some(values) => {
-                        for (c, to) in to.chunks_exact_mut(pixels.span).enumerate() {
-                            scatter(self.from[values.at(n, c, point)], &weights, to);
-                        }
-                    }
-                    None => {
-                        for (c, to) in to.iter_mut().skip(point).step_by(points).enumerate() {
-                            *to = gathered(&weights, pixels.of(self.from, n, c));
-                        }
-                    }
+        let Some(values) = self.values else {
+            for (c, to) in to.chunks_exact_mut(points).enumerate() {
+                let from = pixels.of(self.from, n, c);
+                for (to, lane) in to[point..].iter_mut().zip(lanes.clone()) {
+                    *to = gathered(&block.of(lane), from);
                 }
+            }
+            return;
+        };
+        for (c, to) in to.chunks_exact_mut(pixels.span).enumerate() {
+            for (point, lane) in (point..).zip(lanes.clone()) {
+                scatter(self.from[values.at(n, c, point)], &block.of(lane), to);
             }
         }
     }
@@ -184,37 +193,63 @@ impl<N: Real> Loops<'_, N> {
     /// `grad` times the samples differentiated once more along each dimension.
     #[inline(always)]
     fn gradient<const ALONG: usize, const EACH: usize>(&self, first: usize, to: &mut [N], grad: &[N]) {
-        let (Some(values), dims) = (self.values, self.pixels.axes.len()) else { return };
-        for (to, index) in to.chunks_exact_mut(dims).zip(first..) {
-            let (n, point) = (index / self.points.offsets.len(), index % self.points.offsets.len());
-            let (plain, steeper) = (self.along(n, point, 0), self.along(n, point, 1));
-            let mut slopes = [[(NO_PIXEL, N::narrow(0.0)); EACH]; DIMS];
-            for (d, slopes) in slopes[..dims].iter_mut().enumerate() {
-                let mut along = plain;
-                along[d] = steeper[d];
-                *slopes = combined::<N, ALONG, EACH>(&along, &self.pixels.axes);
+        let axes = &self.pixels.axes;
+        for (to, begin) in to.chunks_mut(POINTS * axes.len()).zip((first..).step_by(POINTS)) {
+            let at = self.coordinates(begin, to.len() / axes.len());
+            let blocks: [Block<N, EACH>; DIMS] = std::array::from_fn(
+                #[inline(always)]
+                |d| match d < axes.len() {
+                    true => Block::new::<ALONG>(self.how, &at, axes, &self.steeper(d)),
+                    false => Block::none(),
+                },
+            );
+            for (lane, to) in to.chunks_exact_mut(axes.len()).enumerate() {
+                self.gradient_of_point(blocks.each_ref().map(|block| block.of(lane)), begin + lane, to, grad);
             }
-            // Pixels outside of the image, and those that the gradient does not depend on, are left out.
-            let mut counts = [0; DIMS];
-            for (count, slopes) in counts.iter_mut().zip(&mut slopes) {
-                for i in 0..EACH {
-                    if slopes[i].0 != NO_PIXEL {
-                        slopes[*count] = slopes[i];
-                        *count += 1;
-                    }
+        }
+    }
+
+    /// How often weights are differentiated, once more along dimension `d`.
+    #[inline(always)]
+    fn steeper(&self, d: usize) -> [usize; DIMS] {
+        let mut orders = [0; DIMS];
+        for ((to, order), own) in orders.iter_mut().zip(&self.how.orders).zip(0..) {
+            *to = (order + usize::from(own == d)).min(9);
+        }
+        orders
+    }
+
+    /// The gradient of the coordinates of point number `index`, given the pixels of the samples differentiated along each dimension.
+    #[inline(always)]
+    fn gradient_of_point<const EACH: usize>(
+        &self,
+        mut slopes: [[WeightedPixel<N>; EACH]; DIMS],
+        index: usize,
+        to: &mut [N],
+        grad: &[N],
+    ) {
+        let (Some(values), dims) = (self.values, to.len()) else { return };
+        let (n, point) = (index / self.points.offsets.len(), index % self.points.offsets.len());
+        // Pixels outside of the image, and those that the gradient does not depend on, are left out.
+        let mut counts = [0; DIMS];
+        for (count, slopes) in counts.iter_mut().zip(&mut slopes).take(dims) {
+            for i in 0..EACH {
+                if slopes[i].0 != NO_PIXEL {
+                    slopes[*count] = slopes[i];
+                    *count += 1;
                 }
             }
-            let mut sums = [0.0; DIMS];
-            let channels = if counts == [0; DIMS] { 0 } else { self.channels };
-            for c in 0..channels {
-                let (grad, image) = (grad[values.at(n, c, point)].wide(), self.pixels.of(self.from, n, c));
-                for ((sum, slopes), count) in sums[..dims].iter_mut().zip(&slopes).zip(counts) {
-                    *sum += grad * gathered(&slopes[..count], image).wide();
-                }
+        }
+        let mut sums = [0.0; DIMS];
+        let channels = if counts == [0; DIMS] { 0 } else { self.channels };
+        for c in 0..channels {
+            let (grad, image) = (grad[values.at(n, c, point)].wide(), self.pixels.of(self.from, n, c));
+            for ((sum, slopes), count) in sums[..dims].iter_mut().zip(&slopes).zip(counts) {
+                *sum += grad * gathered(&slopes[..count], image).wide();
             }
-            for (to, sum) in to.iter_mut().zip(sums[..dims].iter().rev()) {
-                *to = N::narrow(*sum);
-            }
+        }
+        for (to, sum) in to.iter_mut().zip(sums[..dims].iter().rev()) {
+            *to = N::narrow(*sum);
         }
     }
 }

@@ -5,7 +5,6 @@ use crate::native::element_bits::Numeric;
 use crate::native::guarded_slices::fill;
 use flambeau_core::{Result, Scalar, bail};
 use smallvec::SmallVec;
-use std::ops::Range;
 
 /// Floating point numbers in which samples are computed.
 pub(super) trait Real: Numeric {
@@ -80,9 +79,18 @@ pub(super) const NO_PIXEL: u32 = u32::MAX;
 
 const OUTSIDE: usize = usize::MAX;
 
-impl AxisWeights {
+/// Points whose pixels are computed at once, one in each lane.
+pub(super) const POINTS: usize = 32;
+
+/// The indices along one dimension of the pixels of several points, or `NO_PIXEL`, and their weights.
+pub(super) struct Along<const ALONG: usize> {
+    pub(super) indices: [[u32; POINTS]; ALONG],
+    pub(super) weights: [[f64; POINTS]; ALONG],
+}
+
+impl<const ALONG: usize> Along<ALONG> {
     /// No pixels.
-    pub(super) const NONE: Self = AxisWeights { count: 0, indices: [OUTSIDE; 4], weights: [0.0; 4] };
+    const NONE: Self = Along { indices: [[NO_PIXEL; POINTS]; ALONG], weights: [[0.0; POINTS]; ALONG] };
 }
 
 impl Sampling {
@@ -121,9 +129,8 @@ impl Sampling {
     #[inline(always)]
     pub(super) fn weights(&self, at: f64, size: usize, order: usize) -> AxisWeights {
         let n = size as f64;
-        let scale = if self.align_corners { (n - 1.0) / 2.0 } else { n / 2.0 };
-        let position =
-            if self.align_corners { (at + 1.0) / 2.0 * (n - 1.0) } else { ((at + 1.0) * n - 1.0) / 2.0 };
+        let scale = if self.align_corners { scale::<true>(n) } else { scale::<false>(n) };
+        let position = if self.align_corners { position::<true>(at, n) } else { position::<false>(at, n) };
         if self.interpolation == Interpolation::Cubic {
             return self.cubic(position, size, order, scale);
         }
@@ -144,6 +151,43 @@ impl Sampling {
         };
         let indices = [inside(first), inside(first + 1.0), OUTSIDE, OUTSIDE];
         AxisWeights { count, indices, weights: [weights[0], weights[1], 0.0, 0.0] }
+    }
+
+    /// [`weights`](Self::weights) of several points, `ALONG` pixels each.
+    #[inline(always)]
+    pub(super) fn along<const ALONG: usize>(
+        &self,
+        at: &[f64; POINTS],
+        size: usize,
+        order: usize,
+    ) -> Along<ALONG> {
+        let (n, differentiated) = (size as f64, order > 0);
+        match (self.align_corners, self.padding) {
+            _ if order > 1 || (differentiated && ALONG != 2) => self.along_one_by_one(at, size, order),
+            (_, Padding::Reflection) => self.along_one_by_one(at, size, order),
+            (false, Padding::Zeros) => along::<ALONG, false, false>(at, n, differentiated),
+            (false, Padding::Border) => along::<ALONG, false, true>(at, n, differentiated),
+            (true, Padding::Zeros) => along::<ALONG, true, false>(at, n, differentiated),
+            (true, Padding::Border) => along::<ALONG, true, true>(at, n, differentiated),
+        }
+    }
+
+    #[inline(always)]
+    fn along_one_by_one<const ALONG: usize>(
+        &self,
+        at: &[f64; POINTS],
+        size: usize,
+        order: usize,
+    ) -> Along<ALONG> {
+        let mut along = Along::NONE;
+        for (lane, at) in at.iter().enumerate() {
+            let own = self.weights(*at, size, order);
+            for k in (0..own.count.min(ALONG)).filter(|k| own.indices[*k] != OUTSIDE) {
+                along.indices[k][lane] = own.indices[k] as u32;
+                along.weights[k][lane] = own.weights[k];
+            }
+        }
+        along
     }
 
     #[inline]
@@ -184,6 +228,79 @@ impl Sampling {
     }
 }
 
+/// The derivative of [`position`].
+#[inline(always)]
+fn scale<const ALIGNED: bool>(n: f64) -> f64 {
+    if ALIGNED { (n - 1.0) / 2.0 } else { n / 2.0 }
+}
+
+/// Where coordinate `at` of the grid is in a dimension of `n` pixels.
+#[inline(always)]
+fn position<const ALIGNED: bool>(at: f64, n: f64) -> f64 {
+    if ALIGNED { (at + 1.0) / 2.0 * (n - 1.0) } else { ((at + 1.0) * n - 1.0) / 2.0 }
+}
+
+/// [`Sampling::along`] without reflections: without branches, so that the loop vectorizes. One pixel is the nearest one, two are for linear
+/// and four for cubic interpolation; the weights of two may be those of the derivative.
+#[inline(always)]
+fn along<const ALONG: usize, const ALIGNED: bool, const BORDER: bool>(
+    at: &[f64; POINTS],
+    n: f64,
+    differentiated: bool,
+) -> Along<ALONG> {
+    let mut along = Along::NONE;
+    for (lane, at) in at.iter().enumerate() {
+        let position = position::<ALIGNED>(*at, n);
+        let inner = if ALONG == 4 { position } else { padded::<BORDER>(position, n) };
+        let first = if ALONG == 1 { inner.round_ties_even() } else { inner.floor() };
+        let t = inner - first;
+        for k in 0..ALONG {
+            let neighbor = match ALONG {
+                4 => padded::<BORDER>(first - 1.0 + k as f64, n),
+                _ => first + k as f64,
+            };
+            along.indices[k][lane] = index(neighbor, n);
+            along.weights[k][lane] = match ALONG {
+                1 => 1.0,
+                2 => [1.0 - t, t][k % 2],
+                _ => keys(t, 0)[k % 4],
+            };
+        }
+    }
+    if differentiated {
+        for (lane, at) in at.iter().enumerate() {
+            let position = position::<ALIGNED>(*at, n);
+            let moves = !BORDER | ((position > 0.0) & (position < n - 1.0));
+            let slope = if moves { scale::<ALIGNED>(n) } else { 0.0 };
+            for (weights, slope) in along.weights.iter_mut().zip([-slope, slope]) {
+                weights[lane] = slope;
+            }
+        }
+    }
+    along
+}
+
+/// A position moved into the image where `BORDER` says so.
+#[inline(always)]
+fn padded<const BORDER: bool>(position: f64, n: f64) -> f64 {
+    if !BORDER {
+        return position;
+    }
+    let last = n - 1.0;
+    let inner = if position >= last { last } else { position };
+    let inner = if position <= 0.0 { 0.0 } else { inner };
+    // As of `Sampling::padded`.
+    if position.abs() < f64::INFINITY { inner } else { -100.0 }
+}
+
+/// The index of a pixel, or `NO_PIXEL` outside of the image.
+#[inline(always)]
+fn index(position: f64, n: f64) -> u32 {
+    let is_inside = (position >= 0.0) & (position < n);
+    let index = if is_inside { position } else { 0.0 } as u32;
+    if is_inside { index } else { NO_PIXEL }
+}
+
 /// A position reflected at both ends until it is between them, and the derivative.
 fn reflected(position: f64, low: f64, high: f64) -> (f64, f64) {
     let span = high - low;
@@ -197,6 +314,7 @@ fn reflected(position: f64, low: f64, high: f64) -> (f64, f64) {
 
 /// The weights of four neighbours at `t` between the middle two, differentiated `order` times: Keys, "Cubic convolution
 /// interpolation" (1981), a = -3/4.
+#[inline(always)]
 fn keys(t: f64, order: usize) -> [f64; 4] {
     const A: f64 = -0.75;
     // Coefficients, highest power first: for the inner neighbours as a polynomial in the distance; for the outer ones in 2 minus
@@ -215,27 +333,6 @@ fn keys(t: f64, order: usize) -> [f64; 4] {
         mirrored_sign * value(inner, 1.0 - t),
         value(outer, t),
     ]
-}
-
-/// The row-major offsets of the pixels of each sample of one image, and their weights.
-pub(super) fn table<N: Real>(how: &Sampling, grid: &[N], sizes: &[usize], to: &mut [WeightedPixel<N>]) {
-    let (dims, each, axes) = (sizes.len(), how.pixels_per_sample(), Axis::contiguous(sizes));
-    fill(to, each, |range: Range<usize>, part| {
-        let mut pixels = vec![(NO_PIXEL, 0.0); each];
-        for (weights, point) in part.chunks_mut(each).zip(range.start / each..) {
-            let at = &grid[point * dims..][..dims];
-            pixels[0] = (0, 1.0);
-            let mut count = 1;
-            for (d, axis) in axes.iter().enumerate() {
-                // Coordinates in the grid begin with the innermost dimension.
-                let along = how.weights(at[dims - 1 - d].wide(), axis.size, how.orders[d]);
-                count = combine(&mut pixels, count, &along, axis.stride, how.pixels_per_axis());
-            }
-            for (to, (pixel, weight)) in weights.iter_mut().zip(&pixels) {
-                *to = (*pixel, N::narrow(*weight));
-            }
-        }
-    });
 }
 
 /// Replaces each of the first `count` pixels by `along` pixels of another dimension, whose neighbours are `stride` apart.

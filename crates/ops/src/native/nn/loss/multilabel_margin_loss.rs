@@ -5,11 +5,12 @@ use super::margin_loss::rows;
 use super::reduction::{Reduction, reduced_losses, reduction_of, share};
 use super::score::Score;
 use crate::native::guarded_slices::{fill, fill_chunks, with_slices};
-use crate::native::nn::pooling::PoolElement;
+use crate::native::nn::pooling::{PoolElement, wide};
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::native::shape::view::alias;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
+use crate::vectorized::with_processor_vectors;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use bytemuck::Pod;
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
@@ -191,14 +192,22 @@ fn fill_gradient<T: PoolElement<Sum: Score> + Pod>(
         let samples = Samples::<T> { scores: s.read(0)?, targets: s.read(1)?, classes };
         samples.check()?;
         let (marks, grads) = (s.read::<T>(2)?, s.read::<f64>(3)?);
+        let grad_of = |sample: usize| grads[if grads.len() == 1 { 0 } else { sample }] * scale;
         fill(s.write::<T>(0)?, classes, |range, part| {
+            let sample = range.start / classes;
+            match classes {
+                ..=4 => return short_gradients::<T, 4>(&samples, sample, marks, grad_of, part),
+                5..=8 => return short_gradients::<T, 8>(&samples, sample, marks, grad_of, part),
+                9..=16 => return short_gradients::<T, 16>(&samples, sample, marks, grad_of, part),
+                _ => {}
+            }
             let mut buffers = Buffers {
                 others: scratch::filled(T::ZERO, classes),
                 counts: scratch::filled(T::ZERO, classes),
                 slopes: scratch::filled(0.0, classes),
             };
-            for (row, sample) in part.chunks_mut(classes).zip(range.start / classes..) {
-                let grad = grads[if grads.len() == 1 { 0 } else { sample }] * scale;
+            for (row, sample) in part.chunks_mut(classes).zip(sample..) {
+                let grad = grad_of(sample);
                 samples.slopes(sample, samples.row(marks, sample), &mut buffers);
                 for (to, slope) in row.iter_mut().zip(&buffers.slopes) {
                     *to = T::narrow(T::Sum::from_f64(slope * grad));
@@ -207,6 +216,20 @@ fn fill_gradient<T: PoolElement<Sum: Score> + Pod>(
         });
         Ok(())
     })
+}
+
+/// [`Samples::short_gradients`] by the vectors of the processor.
+fn short_gradients<T: PoolElement<Sum: Score>, const WIDTH: usize>(
+    samples: &Samples<'_, T>,
+    first: usize,
+    marks: &[T],
+    grad_of: impl Fn(usize) -> f64,
+    to: &mut [T],
+) {
+    with_processor_vectors(
+        #[inline(always)]
+        || samples.short_gradients::<WIDTH>(first, marks, grad_of, to),
+    );
 }
 
 /// Scores and targets of samples by classes, row-major.
@@ -307,6 +330,73 @@ impl<T: PoolElement<Sum: Score>> Samples<'_, T> {
             let (count, is_other) = (counts[next], mark.widen() == T::ZERO);
             *slope = if is_other { count.into() } else { *slope };
             next += usize::from(is_other);
+        }
+    }
+}
+
+/// The scores of a sample of at most `WIDTH` classes, and 1 for each class that is no target, else 0. Loops over all lanes are a few
+/// instructions, whatever the number of classes; lanes past them hold any score, and do not count.
+struct ShortSample<F, const WIDTH: usize> {
+    scores: [F; WIDTH],
+    counted: [i32; WIDTH],
+}
+
+impl<F: Score, const WIDTH: usize> ShortSample<F, WIDTH> {
+    /// Counts each class that is no target and [`is_behind`], and returns how many.
+    #[inline(always)]
+    fn count_behind(&self, right: F, counts: &mut [i32; WIDTH]) -> i32 {
+        let (ShortSample { scores, counted }, mut sum) = (self, 0);
+        for lane in 0..WIDTH {
+            let is_ahead = scores[lane] - right + F::ONE <= F::ZERO;
+            let one = if is_ahead { 0 } else { counted[lane] };
+            counts[lane] += one;
+            sum += one;
+        }
+        sum
+    }
+}
+
+impl<T: PoolElement<Sum: Score>> Samples<'_, T> {
+    #[inline(always)]
+    fn short<const WIDTH: usize>(&self, sample: usize, marks: &[T]) -> ShortSample<T::Sum, WIDTH> {
+        let first = sample * self.classes;
+        let (scores, marks) = (wide(self.scores, first), wide::<T, WIDTH>(marks, first));
+        let mut counted = [0; WIDTH];
+        for lane in 0..WIDTH {
+            counted[lane] = i32::from((marks[lane] == T::ZERO) & (lane < self.classes));
+        }
+        ShortSample { scores, counted }
+    }
+
+    /// The gradients of the samples from `first` on, of at most `WIDTH` classes: `grad_of(sample)` times the derivative of the sum of the
+    /// pairs, which is an integer.
+    #[inline(always)]
+    fn short_gradients<const WIDTH: usize>(
+        &self,
+        first: usize,
+        marks: &[T],
+        grad_of: impl Fn(usize) -> f64,
+        to: &mut [T],
+    ) {
+        for (to, sample) in to.chunks_exact_mut(self.classes).zip(first..) {
+            let short = self.short::<WIDTH>(sample, marks);
+            let (mut counts, mut ahead) = ([0; WIDTH], [0; WIDTH]);
+            for class in self.targets(sample) {
+                let right = self.row(self.scores, sample)[class].widen();
+                let count = short.count_behind(right, &mut counts);
+                for (lane, ahead) in ahead.iter_mut().enumerate() {
+                    *ahead += if lane == class { count } else { 0 };
+                }
+            }
+            let grad = grad_of(sample);
+            let mut slopes = [0.0; WIDTH];
+            for lane in 0..WIDTH {
+                let slope = if short.counted[lane] == 0 { -ahead[lane] } else { counts[lane] };
+                slopes[lane] = f64::from(slope) * grad;
+            }
+            for (to, slope) in to.iter_mut().zip(slopes) {
+                *to = T::narrow(T::Sum::from_f64(slope));
+            }
         }
     }
 }

@@ -20,6 +20,26 @@ pub(in crate::native) trait PoolElement: Copy + Send + Sync {
     fn mean(sum: Self::Sum, count: i64) -> Self::Sum;
 }
 
+/// `WIDTH` elements from `first` on, the last ones 0 where there are fewer.
+#[inline(always)]
+pub(in crate::native) fn wide<T: PoolElement, const WIDTH: usize>(
+    elements: &[T],
+    first: usize,
+) -> [T::Sum; WIDTH] {
+    let elements = &elements[first..];
+    if let Some(whole) = elements.first_chunk::<WIDTH>() {
+        return whole.map(
+            #[inline(always)]
+            |element| element.widen(),
+        );
+    }
+    let mut padded = [T::ZERO; WIDTH];
+    for (to, element) in padded.iter_mut().zip(elements) {
+        *to = element.widen();
+    }
+    padded
+}
+
 macro_rules! pooled {
     ($($t:ty, $sum:ty, $zero:literal, $widen:expr, $narrow:expr, $add:expr, $mean:expr;)*) => {$(
         impl PoolElement for $t {

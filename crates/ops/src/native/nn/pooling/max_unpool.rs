@@ -1,5 +1,6 @@
 //! `max_unpool2d` and `max_unpool3d`: elements at the indices where pooling found them, and zeros elsewhere.
 
+use crate::batched::is_batched;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
 
@@ -49,6 +50,16 @@ fn check(name: &str, self_: &Tensor, indices: &Tensor, dims: usize) -> Result<()
     Ok(())
 }
 
+/// `source` at its indices along a dimension, and zeros elsewhere.
+fn among_zeros(zeros: Tensor, dim: i64, indices: &Tensor, source: &Tensor) -> Result<Tensor> {
+    // What is batched cannot be written to what is not.
+    if is_batched(indices) || is_batched(source) {
+        return ops::scatter_src(&zeros, dim, indices, source);
+    }
+    ops::scatter__src(&zeros, dim, indices, source)?;
+    Ok(zeros)
+}
+
 /// Scatters each element to its index in the channel: of several elements with one index the last.
 fn unpooled(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let channels = &self_.sizes()[..self_.dim() - output_size.len()];
@@ -57,7 +68,7 @@ fn unpooled(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Ten
     let flat = |tensor: &Tensor| tensor.reshape(&with(&[pixels]));
     let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
     let zeros = ops::zeros(&with(&[shape::numel(output_size)?]), dtype, None, device, None)?;
-    ops::scatter_src(&zeros, -1, &flat(indices)?, &flat(self_)?)?.reshape(&with(output_size))
+    among_zeros(zeros, -1, &flat(indices)?, &flat(self_)?)?.reshape(&with(output_size))
 }
 
 /// The same of batches of images in the order of channels last.
@@ -70,7 +81,7 @@ fn unpooled_channels_last(self_: &Tensor, indices: &Tensor, output_size: &[i64])
     };
     let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
     let zeros = ops::zeros(&[batch, shape::numel(output_size)?, channels], dtype, None, device, None)?;
-    let made = ops::scatter_src(&zeros, 1, &flat(indices)?, &flat(self_)?)?;
+    let made = among_zeros(zeros, 1, &flat(indices)?, &flat(self_)?)?;
     ops::permute(&ops::view(&made, &[batch, output_size[0], output_size[1], channels])?, &[0, 3, 1, 2])
 }
 

@@ -37,6 +37,13 @@ pub(super) struct Input<'a, T> {
     pub(super) is_repeated: bool,
 }
 
+impl<'a, T> Input<'a, T> {
+    /// One row for each row of the results.
+    pub(super) fn of_rows(elements: &'a [T]) -> Self {
+        Input { elements, is_repeated: false }
+    }
+}
+
 /// Computes `rows` rows, whose parts have `n` elements.
 ///
 /// # Errors

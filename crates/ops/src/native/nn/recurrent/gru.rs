@@ -30,8 +30,7 @@ pub(super) fn step(of_input: &Tensor, of_state: &Tensor, state: &Tensor) -> Resu
         return Ok(ops::_thnn_fused_gru_cell(of_input, of_state, state, None, None)?.0);
     }
     let made = new_parts(NAME, state, 1)?;
-    let cell = WithoutGates(Forward { biases: [false; 2] });
-    fill(NAME, cell, [of_input, of_state], state, [None; 2], [&made])?;
+    fill(NAME, WithoutGates::UNBIASED, [of_input, of_state], state, [None; 2], [&made])?;
     Ok(made)
 }
 
@@ -94,11 +93,14 @@ pub fn fused_gru_cell(
 
 /// Reads the products of input and state, the state before, and biases.
 #[derive(Clone, Copy)]
-struct Forward {
+pub(super) struct Forward {
     biases: [bool; 2],
 }
 
 impl Forward {
+    /// From products that have their biases.
+    pub(super) const UNBIASED: Self = Forward { biases: [false; 2] };
+
     /// The gates after the nonlinearities, the state before, the product that is reset, and the state after.
     #[inline(always)]
     fn states<V: Float>(self, at: &impl Columns<V>) -> [V; 6] {
@@ -146,7 +148,12 @@ impl Cell<5, 2> for Forward {
 
 /// The state alone, where there will be no backward pass.
 #[derive(Clone, Copy)]
-struct WithoutGates(Forward);
+pub(super) struct WithoutGates(Forward);
+
+impl WithoutGates {
+    /// As [`Forward::UNBIASED`].
+    pub(super) const UNBIASED: Self = WithoutGates(Forward::UNBIASED);
+}
 
 impl Cell<5, 1> for WithoutGates {
     const READS: [usize; 5] = <Forward as Cell<5, 2>>::READS;
@@ -196,6 +203,22 @@ fn composed_backward(grad: &Tensor, workspace: &Tensor) -> Result<[Tensor; 3]> {
     Ok([of_input, ops::cat(&[by_reset, by_keep, by_new_h], -1)?, kept])
 }
 
+/// The gradients of the products of input and state, and of the state before, from that of what [`fused_gru_cell`] saves.
+///
+/// # Errors
+/// Those of the operators.
+pub fn gru_workspace_backward(grad: &Tensor, workspace: &Tensor) -> Result<[Tensor; 3]> {
+    let [by_reset, by_keep, by_new, by_state, by_product] = parts(BACKWARD, grad)?;
+    let [reset, keep, new, _, product] = parts(BACKWARD, workspace)?;
+    let by_new = ops::tanh_backward(&by_new, &new)?;
+    let by_reset = ops::add_tensor(&by_reset, &ops::_chain(&by_new, &product)?, ONE)?;
+    let by_reset = ops::sigmoid_backward(&by_reset, &reset)?;
+    let by_keep = ops::sigmoid_backward(&by_keep, &keep)?;
+    let by_product = ops::add_tensor(&by_product, &ops::_chain(&by_new, &reset)?, ONE)?;
+    let gates = |last: Tensor| ops::cat(&[by_reset.clone(), by_keep.clone(), last], -1);
+    Ok([gates(by_new)?, gates(by_product)?, by_state])
+}
+
 /// The same by the kernel.
 fn backward_rows(grad: &Tensor, workspace: &Tensor) -> Result<[Tensor; 3]> {
     let made = [new_parts(BACKWARD, grad, 3)?, new_parts(BACKWARD, grad, 3)?, new_parts(BACKWARD, grad, 1)?];
@@ -212,7 +235,7 @@ fn backward_rows(grad: &Tensor, workspace: &Tensor) -> Result<[Tensor; 3]> {
 
 /// Reads the gradient of the state after the step, and what [`fused_gru_cell`] has saved.
 #[derive(Clone, Copy)]
-struct Backward;
+pub(super) struct Backward;
 
 impl Cell<2, 3> for Backward {
     const READS: [usize; 2] = [1, 5];

@@ -29,8 +29,7 @@ pub(super) fn step(of_input: &Tensor, of_state: &Tensor, memory: &Tensor) -> Res
         return Ok([shown, memory]);
     }
     let made = [new_parts(NAME, memory, 1)?, new_parts(NAME, memory, 1)?];
-    let cell = WithoutGates(Forward { biases: [false; 2] });
-    fill(NAME, cell, [of_input, of_state], memory, [None; 2], made.each_ref())?;
+    fill(NAME, WithoutGates::UNBIASED, [of_input, of_state], memory, [None; 2], made.each_ref())?;
     Ok(made)
 }
 
@@ -86,11 +85,14 @@ pub fn fused_lstm_cell(
 
 /// Reads the sums of the gates by input and by state, what is remembered, and biases.
 #[derive(Clone, Copy)]
-struct Forward {
+pub(super) struct Forward {
     biases: [bool; 2],
 }
 
 impl Forward {
+    /// From products that have their biases.
+    pub(super) const UNBIASED: Self = Forward { biases: [false; 2] };
+
     /// The gates after the nonlinearities, and the states.
     #[inline(always)]
     fn states<V: Float>(self, at: &impl Columns<V>) -> [V; 6] {
@@ -133,7 +135,12 @@ impl Cell<5, 3> for Forward {
 
 /// The states alone, where there will be no backward pass.
 #[derive(Clone, Copy)]
-struct WithoutGates(Forward);
+pub(super) struct WithoutGates(Forward);
+
+impl WithoutGates {
+    /// As [`Forward::UNBIASED`].
+    pub(super) const UNBIASED: Self = WithoutGates(Forward::UNBIASED);
+}
 
 impl Cell<5, 2> for WithoutGates {
     const READS: [usize; 5] = <Forward as Cell<5, 3>>::READS;
@@ -216,6 +223,21 @@ fn composed_backward(
     Ok((ops::cat(&by_gates, -1)?, ops::_chain(&memory, &forget)?))
 }
 
+/// The gradient of the sums of the gates, from that of the gates after the nonlinearities, of which `workspace` is full.
+///
+/// # Errors
+/// Those of the operators.
+pub fn lstm_workspace_backward(grad: &Tensor, workspace: &Tensor) -> Result<Tensor> {
+    let (grads, gates) = (parts::<4>(BACKWARD, grad)?, parts::<4>(BACKWARD, workspace)?);
+    let by_gates = [
+        ops::sigmoid_backward(&grads[0], &gates[0])?,
+        ops::sigmoid_backward(&grads[1], &gates[1])?,
+        ops::tanh_backward(&grads[2], &gates[2])?,
+        ops::sigmoid_backward(&grads[3], &gates[3])?,
+    ];
+    ops::cat(&by_gates, -1)
+}
+
 /// The same by the kernel.
 fn backward_rows(
     grads: [Option<&Tensor>; 2],
@@ -246,8 +268,13 @@ fn backward_rows(
 
 /// Reads the gradients of the states after the step, the memory before and after, and the gates.
 #[derive(Clone, Copy)]
-struct Backward {
+pub(super) struct Backward {
     grads: [bool; 2],
+}
+
+impl Backward {
+    /// From the gradients of both states.
+    pub(super) const OF_BOTH: Self = Backward { grads: [true; 2] };
 }
 
 impl Cell<5, 2> for Backward {

@@ -90,8 +90,11 @@ pub(in crate::native::pointwise) fn quotient<V: Float>(a: Complex<V>, b: Complex
 /// `z 2^n`, where a part of `z` that is not finite stays as it is.
 #[inline(always)]
 fn scaled<V: Float>(z: Complex<V>, n: V) -> Complex<V> {
-    let part = |x: V| V::select(is_non_finite(x), x, x.scale(n));
-    Complex::new(part(z.re), part(z.im))
+    #[inline(always)]
+    fn part<V: Float>(x: V, n: V) -> V {
+        V::select(is_non_finite(x), x, x.scale(n))
+    }
+    Complex::new(part(z.re, n), part(z.im, n))
 }
 
 /// `1 / z`.

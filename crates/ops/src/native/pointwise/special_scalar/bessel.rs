@@ -14,9 +14,10 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI, SQRT_2};
 fn chebyshev<V: Float>(c: &[f64], t: V) -> V {
     let (mut next, mut last, twice) = (V::zero(), V::zero(), t + t);
     for k in (1..c.len()).rev() {
-        (next, last) = (twice * next - last + V::constant(c[k]), next);
+        // Each term waits for one operation of the one before.
+        (next, last) = (twice.mul_add(next, V::constant(c[k]) - last), next);
     }
-    t * next - last + V::constant(c[0])
+    t.mul_add(next, V::constant(c[0]) - last)
 }
 
 /// A series in `x^2`, for `x` up to `M`.

@@ -16,7 +16,13 @@ pub(super) fn of_number(function: impl Fn(OneLane) -> OneLane, x: f64) -> f64 {
 /// The polynomial with these coefficients, from the constant on.
 #[inline(always)]
 pub(super) fn horner<V: Float>(x: V, coefficients: &[f64]) -> V {
-    coefficients.iter().rev().fold(V::zero(), |sum, c| sum.mul_add(x, V::constant(*c)))
+    horner_from(V::zero(), x, coefficients)
+}
+
+/// The polynomial with these coefficients, and `rest` times the next power.
+#[inline(always)]
+pub(super) fn horner_from<V: Float>(rest: V, x: V, coefficients: &[f64]) -> V {
+    coefficients.iter().rev().fold(rest, |sum, c| sum.mul_add(x, V::constant(*c)))
 }
 
 /// A number rounded to f32, which is that of the tensor, by Veltkamp's splitting; those that f32 has no number for stay as they are.

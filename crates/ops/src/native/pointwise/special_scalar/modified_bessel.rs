@@ -3,16 +3,20 @@
 //! Abramowitz and Stegun: the ascending series (9.6.10), all of whose terms are positive, up to 20, and the asymptotic series (9.7.1)
 //! beyond. Errors are at most 5 ulp.
 
-use super::horner::horner;
+use super::horner::{horner, horner_from};
 use crate::vectorized::{Float, Mask};
 use std::f64::consts::TAU;
 
 /// Where the asymptotic series replaces the ascending one.
 const FAR: f64 = 20.0;
 
+/// Below, the first [`NEAR_TERMS`] of the ascending series suffice: at 5 the next term is below `2^-53` of the sum too.
+const NEAR: f64 = 5.0;
+const NEAR_TERMS: usize = 18;
+
 /// The coefficients of the ascending series in `x^2 / 4`, `1 / (k! (k + order)!)`: at 20 the next term is below `2^-53` of the sum.
-const fn ascending(order: usize) -> [f64; 40] {
-    let (mut coefficients, mut divisor, mut k) = ([1.0; 40], 1.0, 1);
+const fn ascending(order: usize) -> [f64; 36] {
+    let (mut coefficients, mut divisor, mut k) = ([1.0; 36], 1.0, 1);
     while k < coefficients.len() {
         divisor *= (k * (k + order)) as f64;
         coefficients[k] = 1.0 / divisor;
@@ -34,17 +38,25 @@ const fn asymptotic(order: usize) -> [f64; 28] {
 }
 
 /// The series of both orders.
-const ASCENDING: [[f64; 40]; 2] = [ascending(0), ascending(1)];
+const ASCENDING: [[f64; 36]; 2] = [ascending(0), ascending(1)];
 const ASYMPTOTIC: [[f64; 28]; 2] = [asymptotic(0), asymptotic(1)];
+
+/// The ascending series of `x`, up to 20.
+#[inline(always)]
+fn ascending_series<V: Float, const ORDER: usize>(x: V) -> V {
+    let (half, is_near) = (x * V::constant(0.5), x.lt(V::constant(NEAR)));
+    let (square, mut rest) = (half * half, V::zero());
+    if !is_near.all() {
+        rest = V::select(is_near, rest, horner(square, &ASCENDING[ORDER][NEAR_TERMS..]));
+    }
+    let sum = horner_from(rest, square, &ASCENDING[ORDER][..NEAR_TERMS]);
+    if ORDER == 1 { sum * half } else { sum }
+}
 
 /// The function of a magnitude; times `e^-x` if `SCALED`.
 #[inline(always)]
 fn of_magnitude<V: Float, const ORDER: usize, const SCALED: bool>(x: V) -> V {
-    let (far, half) = (x.ge(V::constant(FAR)), x * V::constant(0.5));
-    let mut near = horner(half * half, &ASCENDING[ORDER]);
-    if ORDER == 1 {
-        near = near * half;
-    }
+    let (far, mut near) = (x.ge(V::constant(FAR)), ascending_series::<V, ORDER>(x));
     if SCALED {
         near = near * (-x).exp();
     }
@@ -54,7 +66,7 @@ fn of_magnitude<V: Float, const ORDER: usize, const SCALED: bool>(x: V) -> V {
     let mut beyond = horner(x.recip(), &ASYMPTOTIC[ORDER]) / (V::constant(TAU) * x).sqrt();
     if !SCALED {
         // Twice, since e^x overflows before the result does.
-        let power = half.exp();
+        let power = (x * V::constant(0.5)).exp();
         beyond = power * beyond * power;
     }
     let limit = V::constant(if SCALED { 0.0 } else { f64::INFINITY });

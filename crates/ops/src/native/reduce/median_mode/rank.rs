@@ -64,11 +64,12 @@ fn index_by_key<N: Sortable, K: Copy + Ord>(
     equal.map(|(index, _)| index).nth(rank_among_equal).unwrap_or(0)
 }
 
-/// [`index_of_rank`] by most significant digits first: each pass over the row counts the elements for each value of the next digit, among
-/// those whose upper digits are the ones of the element sought. No pass moves elements.
+/// [`index_of_rank`] by most significant digits first, after the bits that all have: each pass over the row counts the elements for each
+/// value of the next digit, among those whose upper digits are the ones of the element sought. No pass moves elements.
 #[inline(never)]
 fn index_in_long_row<N: Sortable>(row: &[N], k: usize, items: &mut Vec<Keyed>) -> usize {
-    let (mut rank, mut upper, mut shift) = (k, 0u64, size_of::<N>() as u32 * u8::BITS);
+    let (common, differing_bits) = common_bits(row);
+    let (mut rank, mut upper, mut shift) = (k, common, differing_bits);
     while shift > 0 {
         let width = DIGIT_BITS.min(shift);
         shift -= width;
@@ -98,6 +99,15 @@ fn index_in_long_row<N: Sortable>(row: &[N], k: usize, items: &mut Vec<Keyed>) -
         }
     }
     items.select_nth_unstable(rank).1.1
+}
+
+/// The upper bits that the keys of a row have in common, and the number of bits below them.
+#[inline(always)]
+fn common_bits<N: Sortable>(row: &[N]) -> (u64, u32) {
+    let of_all = |all: (u64, u64), value: &N| (all.0 & value.sort_key(), all.1 | value.sort_key());
+    let (in_all, in_any) = row.iter().fold((u64::MAX, 0), of_all);
+    let differing_bits = u64::BITS - (in_all ^ in_any).leading_zeros();
+    (in_all.checked_shr(differing_bits).unwrap_or(0), differing_bits)
 }
 
 /// For each value of the digit of `width` bits from bit `shift` on, the number of elements that have it below the bits `upper`.
