@@ -319,7 +319,7 @@ fn forward_row() -> Row {
     }
     made.reference(layer)
         .refuses(rising, ErrorKind::InvalidArgument, "sizes that fall")
-        .refuses(without_memory, ErrorKind::InvalidArgument, "what is remembered")
+        .refuses(without_memory, ErrorKind::InvalidArgument, "expected cell states")
         .refuses(unknown, ErrorKind::InvalidArgument, "expected 0, 1, 2 or 3")
 }
 

@@ -124,6 +124,21 @@ pub(super) unsafe trait Lanes: Copy + 'static {
             }
         }
     }
+    /// [`Lanes::transpose`] of `N` lanes of `N` units each, where `row` says.
+    #[inline(always)]
+    unsafe fn transpose_rows(
+        row: impl Fn(usize) -> *const Self::Unit,
+        to: *mut Self::Unit,
+        stride: usize,
+        groups: usize,
+    ) {
+        for lane in 0..Self::N {
+            for group in 0..groups {
+                // SAFETY: `N` units are readable in each row, and writable at each group.
+                unsafe { to.add(group * stride + lane).write(row(lane).add(group).read_unaligned()) }
+            }
+        }
+    }
     /// Prefetches memory into L1; the address need not be mapped.
     #[inline(always)]
     unsafe fn prefetch(_at: *const u8) {}
@@ -175,10 +190,25 @@ pub(super) unsafe fn transpose<L: Shuffle>(
     lanes: usize,
 ) {
     // SAFETY: the conditions above; a row of the block is at least a register.
+    unsafe { store_transposed::<L>(|lane| block[lane].as_ptr(), to, stride, [groups, lanes]) }
+}
+
+/// Writes the first `groups` units of the first `lanes` of `N` rows of `N` units as [`Lanes::transpose`] does.
+///
+/// # Safety
+/// - The rows are readable, and `lanes` units writable at each group; the CPU has the instruction set.
+#[inline(always)]
+pub(super) unsafe fn store_transposed<L: Shuffle>(
+    row: impl Fn(usize) -> *const L::Unit,
+    to: *mut L::Unit,
+    stride: usize,
+    [groups, lanes]: [usize; 2],
+) {
+    // SAFETY: the conditions above.
     unsafe {
-        let mut rows = [L::operand(block[0].as_ptr()); WIDEST];
-        for i in 1..L::N {
-            rows[i] = L::operand(block[i].as_ptr());
+        let mut rows = [L::operand(row(0)); WIDEST];
+        for (i, operand) in rows.iter_mut().enumerate().take(L::N).skip(1) {
+            *operand = L::operand(row(i));
         }
         for (group, row) in transposed::<L>(rows).into_iter().enumerate().take(L::N) {
             if group < groups {

@@ -267,6 +267,11 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
             for lane in (0..written).step_by(L::N) {
                 let (groups, lanes) = (L::N.min(groups - first), L::N.min(written - lane));
                 let filled = self.width.saturating_sub(lane).min(L::N);
+                if filled == L::N && self.has_registers(lane, first, groups) {
+                    // SAFETY: the conditions of `run`.
+                    unsafe { self.transpose_registers(lane, first, groups) }
+                    continue;
+                }
                 for row in &mut block[filled..lanes.max(filled)] {
                     *row = [L::Unit::default(); WIDEST];
                 }
@@ -285,6 +290,40 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
                     L::transpose(&block, to, self.padded, groups, lanes);
                 }
             }
+        }
+    }
+
+    /// Whether a whole register can be read from group `first` of each of the `N` lanes from `lane` on.
+    #[inline(always)]
+    fn has_registers(&self, lane: usize, first: usize, groups: usize) -> bool {
+        let are_whole = groups == L::N && self.k - first * T::DEPTH >= L::N * T::DEPTH;
+        T::RAW && self.along == 1 && (are_whole || self.is_inside_dense(lane + L::N - 1, first))
+    }
+
+    /// Transposes `N` lanes in registers.
+    ///
+    /// # Safety
+    /// - As for [`PackPanel`], and they have [registers](Self::has_registers).
+    #[inline(always)]
+    unsafe fn transpose_registers(&self, lane: usize, first: usize, groups: usize) {
+        let row = |i: usize| {
+            let at = (lane + i) as isize * self.lane + (first * T::DEPTH) as isize;
+            self.from.wrapping_offset(at)
+        };
+        // SAFETY: this function's conditions; a prefetch of any address is harmless.
+        unsafe {
+            // As in `gather`.
+            for i in 0..L::N {
+                L::prefetch(row(i).wrapping_add(2 * L::N * T::DEPTH).cast());
+            }
+            let to = self.to.add(first * self.padded + lane);
+            L::transpose_rows(
+                #[inline(always)]
+                |i| row(i).cast(),
+                to,
+                self.padded,
+                groups,
+            );
         }
     }
 

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use super::{
     amx,
     element::Pair,
-    lanes::{Block, Body, Lanes, Shuffle, Strip, tiles, transpose},
+    lanes::{Block, Body, Lanes, Shuffle, Strip, store_transposed, tiles, transpose},
     plan::Cut,
     portable::Shim,
     tile::{Tile, TileArgs},
@@ -74,6 +74,17 @@ macro_rules! register {
         ) {
             // SAFETY: the caller's conditions.
             unsafe { transpose::<Self>(block, to, stride, groups, lanes) }
+        }
+
+        #[inline(always)]
+        unsafe fn transpose_rows(
+            row: impl Fn(usize) -> *const Self::Unit,
+            to: *mut Self::Unit,
+            stride: usize,
+            groups: usize,
+        ) {
+            // SAFETY: the caller's conditions.
+            unsafe { store_transposed::<Self>(row, to, stride, [groups, Self::N]) }
         }
 
         #[inline(always)]

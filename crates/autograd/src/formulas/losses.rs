@@ -117,7 +117,7 @@ pub fn multi_margin_losses_double_backward(
 ) -> Result<Tensor> {
     let ones = ops::ones_like(grad_output, None, None, None, None, None)?;
     let slopes = ops::_multi_margin_losses_backward(&ones, x, target, p, margin, weight)?;
-    ops::sum_dim_intlist(&ops::mul_tensor(grad, &slopes)?, Some(&[1]), false, None)
+    ops::sum_dim_intlist(&ops::_chain(grad, &slopes)?, Some(&[1]), false, None)
 }
 
 /// The second derivative of margin losses times `grad`. That of squares is twice the derivative of what is squared, once for the class and
@@ -137,7 +137,7 @@ pub fn multi_margin_losses_curvature(
     let slopes = ops::_multi_margin_losses_backward(grad_output, x, target, ONE, margin, weight)?;
     let indices = ops::unsqueeze(target, 1)?;
     let ahead = ops::sub_tensor(grad, &ops::gather(grad, 1, &indices, false)?, ONE)?;
-    let each = ops::mul_scalar(&ops::mul_tensor(&slopes, &ahead)?, Scalar::Int(2))?;
+    let each = ops::mul_scalar(&ops::_chain(&slopes, &ahead)?, Scalar::Int(2))?;
     let total = ops::sum_dim_intlist(&each, Some(&[1]), true, None)?;
     ops::scatter_add(&each, 1, &indices, &ops::neg(&total)?)
 }

@@ -127,7 +127,10 @@ const ROWS_OF_COLUMNS: usize = 128;
 fn copy_rows(p: &Pointers<'_>, n: usize, rows: usize, size: usize, streams: bool) {
     let dense = |operand: usize| p.inner[operand] == size as i64 || n == 1;
     if n < SHORT_ROW && rows >= 2 * SHORT_ROW && !streams {
-        return copy_columns(p, n, rows, size);
+        // SAFETY: as below.
+        return each_column(p, n, rows, |[to, from], count| unsafe {
+            copy_strided(from, p.outer[1], to, p.outer[0], count, size);
+        });
     }
     for row in 0..rows {
         let (to, from) = (at(p, 0, row), at(p, 1, row));
@@ -145,14 +148,13 @@ fn copy_rows(p: &Pointers<'_>, n: usize, rows: usize, size: usize, streams: bool
     }
 }
 
-/// Copies a rectangle of short rows column by column.
-fn copy_columns(p: &Pointers<'_>, n: usize, rows: usize, size: usize) {
+/// Calls `copy` with the addresses of the result and the input, and the length, of each column of a rectangle of short rows. Columns are
+/// taken in pieces.
+fn each_column(p: &Pointers<'_>, n: usize, rows: usize, copy: impl Fn([*mut u8; 2], usize)) {
     for first in (0..rows).step_by(ROWS_OF_COLUMNS) {
         let count = ROWS_OF_COLUMNS.min(rows - first);
         for column in 0..n as i64 {
-            let [to, from] = [0, 1].map(|k| at(p, k, first).wrapping_offset((column * p.inner[k]) as isize));
-            // SAFETY: as in `copy_rows`.
-            unsafe { copy_strided(from, p.outer[1], to, p.outer[0], count, size) };
+            copy([0, 1].map(|k| at(p, k, first).wrapping_offset((column * p.inner[k]) as isize)), count);
         }
     }
 }
@@ -224,6 +226,12 @@ fn convert_rows(
     streams: bool,
 ) {
     let dense = p.inner[1] == from_size as i64 && p.inner[0] == to_size as i64;
+    if n < SHORT_ROW && rows >= 2 * SHORT_ROW {
+        // SAFETY: as below.
+        return each_column(p, n, rows, |[to, from], count| unsafe {
+            convert.run(from, p.outer[1], to, p.outer[0], count);
+        });
+    }
     for row in 0..rows {
         let (to, from) = (at(p, 0, row), at(p, 1, row));
         // SAFETY: the iterator gives addresses inside both operands, whose types are these.

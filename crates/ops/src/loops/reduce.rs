@@ -11,15 +11,18 @@
 //! Where both lie around a kept dimension, the outer one is folded first ([`two_stages`]). Short rows are folded in lanes ([`short_rows`]). All
 //! others, and elements of another type than the fold's, are gathered in tiles.
 
+mod accumulate;
 mod accumulator;
 mod any_fold;
 mod arg;
 mod blocks;
 mod cascade;
 mod dim_counter;
+mod each_row;
 mod exclusive_or;
 mod extremes;
 mod fold;
+mod folding;
 mod folds;
 mod inner;
 mod log_sum_exp;
@@ -54,10 +57,13 @@ use crate::structured::TensorSpec;
 use crate::tensor_iterator::{DimMask, Reduction};
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types, ops};
+use accumulate::{AccumulateBlocks, AccumulateRows};
 use any_fold::AnyFold;
-use blocks::{AccumulateBlocks, AccumulateRows, Floats, FoldEachRow, Folding, Numbers, OrderedNumbers};
+use blocks::{Floats, Numbers, OrderedNumbers};
+use each_row::FoldEachRow;
 use extremes::Both;
 use flambeau_core::{Element, Result, Scalar, ScalarType};
+use folding::Folding;
 use half::{bf16, f16};
 use targets::with_targets;
 use truth::Truth;

@@ -22,6 +22,9 @@ fn is_even(offsets: &[isize], step: isize) -> bool {
 }
 
 impl RowOffsets<'_> {
+    /// Rows of a strip.
+    pub(crate) const STRIP: usize = STRIP;
+
     /// The distance between rows, if it is constant, their elements are dense, and there are enough of them to be transposed.
     fn distance(&self) -> Option<isize> {
         let &[first, second, ..] = self.rows else { return None };

@@ -2,7 +2,7 @@
 //! and not once for each of its elements.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::reduce::strips::{MAX_PACKED, STRIP};
+use super::reduce::strips::{PackedTile, STRIP};
 use super::rows;
 use super::strided::copy_strided;
 use crate::gemm::{self, GemmElement, Isa, StridedRows};
@@ -283,7 +283,7 @@ unsafe fn transpose_few_columns(
     if rows < MIN_PACKED_ROWS {
         return false;
     }
-    let mut tile = [const { MaybeUninit::<u64>::uninit() }; MAX_PACKED * STRIP];
+    let mut tile = PackedTile::new();
     let tile = tile.as_mut_ptr().cast::<u8>();
     for first in (0..rows).step_by(STRIP) {
         let count = STRIP.min(rows - first);

@@ -35,8 +35,6 @@ pub(super) trait Numeric: RawBits {
     fn plus(self, other: Self) -> Self;
     /// The product; integers wrap, for `bool` it is logical and.
     fn times(self, other: Self) -> Self;
-    /// Whether it is zero.
-    fn is_zero(self) -> bool;
 }
 
 /// Elements that can be sorted.
@@ -94,10 +92,6 @@ macro_rules! complex {
             fn times(self, other: Self) -> Self {
                 self * other
             }
-            #[inline(always)]
-            fn is_zero(self) -> bool {
-                self.re == 0.0 && self.im == 0.0
-            }
         }
     )*};
 }
@@ -114,9 +108,6 @@ impl Numeric for BoolByte {
     }
     fn times(self, other: Self) -> Self {
         BoolByte(u8::from(self.0 != 0 && other.0 != 0))
-    }
-    fn is_zero(self) -> bool {
-        self.0 == 0
     }
 }
 
@@ -156,10 +147,6 @@ macro_rules! integers {
             fn times(self, other: Self) -> Self {
                 self.wrapping_mul(other)
             }
-            #[inline(always)]
-            fn is_zero(self) -> bool {
-                self == 0
-            }
         }
 
         impl Sortable for $rust {
@@ -197,10 +184,6 @@ macro_rules! floats {
             #[inline(always)]
             fn times(self, other: Self) -> Self {
                 self * other
-            }
-            #[inline(always)]
-            fn is_zero(self) -> bool {
-                self.to_bits() << 1 == 0
             }
         }
 

@@ -339,3 +339,16 @@ fn a_delta_of_nan_limits_no_gradient() {
     assert_eq!(gradient(4.0), [2.0, -4.0]);
     assert_eq!(gradient(f64::NAN), [2.0, -6.0]);
 }
+
+#[test]
+fn samples_without_gradient_have_none_in_margin_losses_of_infinite_scores() {
+    let (zero, target) = (Tensor::from([0.0f64]), Tensor::from([0i64]));
+    for score in [f64::INFINITY, f64::NAN] {
+        let x = Tensor::from_vec(vec![0.0, score], &[1, 2]).unwrap();
+        for p in [1, 2].map(Scalar::Int) {
+            let run =
+                ops::_multi_margin_losses_backward(&zero, &x, &target, p, Scalar::Int(1), None).unwrap();
+            assert_eq!(values(&run), [0.0, 0.0], "{score} {p:?}");
+        }
+    }
+}

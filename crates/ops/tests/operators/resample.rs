@@ -1,4 +1,4 @@
-//! Paddings that `_resample` and its transpose take as scales are checked before they become indices.
+//! Arguments of `_resample` and `_grid_sample` are checked before they become indices.
 
 use crate::support::*;
 use flambeau_core::ScalarType;
@@ -28,4 +28,14 @@ fn paddings_beyond_the_row_reach_its_border() {
     let x = sample(&[2, 3], ScalarType::F32, 1);
     let last = ops::_resample(&x, &[4], REPLICATION, false, &[-1e6]).unwrap();
     assert_eq!(values(&last)[..4], [values(&x)[2]; 4]);
+}
+
+#[test]
+fn grids_of_other_than_two_or_three_dimensions_are_refused() {
+    for dims in [0, 1, 4, 32] {
+        let (x, grid) = (vec![1; dims + 2], [vec![1; dims + 1], vec![dims as i64]].concat());
+        let [x, grid] = [x, grid].map(|sizes| sample(&sizes, ScalarType::F32, 1));
+        let error = ops::_grid_sample(&x, &grid, &vec![0; dims], 1, 0, true).unwrap_err().to_string();
+        assert!(error.contains("two or three spatial dimensions"), "{error}");
+    }
 }

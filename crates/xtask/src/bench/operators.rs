@@ -117,8 +117,8 @@ pub(super) fn run(options: &Options) -> crate::Outcome {
     let module = release_module()?;
     let (rows, cases) = cases(options)?;
     let sides: &[&str] = if options.keep { &[OURS, THEIRS, KEEPING] } else { &[OURS, THEIRS] };
-    let commands = || sides.iter().map(|side| command(side, interpreter, &module, options));
-    let mut workers = Worker::start_all(commands())?;
+    let commands = || sides.iter().map(|side| command(side, interpreter, &module, options)).collect();
+    let mut processes = Processes::start(&commands)?;
     let (mut timed, mut left_out) = (vec![], BTreeMap::<String, BTreeSet<&str>>::new());
     let mut journal = Journal::open(options)?;
     let bar = progress(cases.len())?;
@@ -127,14 +127,7 @@ pub(super) fn run(options: &Options) -> crate::Outcome {
         let outcome = match journal.known.remove(&case.name) {
             Some(known) => known,
             None => {
-                let outcome = match time(case, &mut workers) {
-                    Ok(outcome) => outcome,
-                    // Such as for want of memory.
-                    Err(_) => {
-                        workers = Worker::start_all(commands())?;
-                        Outcome::LeftOut("a process ended".to_owned())
-                    }
-                };
+                let outcome = processes.time(case)?;
                 journal.write(&case.name, outcome)?
             }
         };
@@ -147,7 +140,6 @@ pub(super) fn run(options: &Options) -> crate::Outcome {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    journal.remove()?;
     report(&rows, &timed, sides, &families()?);
     explain(&timed, &Bounds::read()?);
     println!("left out: {} cases", cases.len() - timed.len());
@@ -157,10 +149,10 @@ pub(super) fn run(options: &Options) -> crate::Outcome {
     }
     if let Some(file) = &options.save {
         let path = root().join(file);
-        let before = read_ratios(&path);
+        name_worse(&read_ratios(&path), &timed, &cases, &mut Processes::start(&commands)?)?;
         save(&path, &timed)?;
-        name_worse(&before, &timed, &cases, &mut Worker::start_all(commands())?)?;
     }
+    journal.remove()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -279,6 +271,26 @@ const TIME: &str = "{}";
 const SCATTER: f64 = 1.2;
 /// The rounds of a case whose times scatter. Their number depends on the scatter only, and not on which side is faster.
 const ROUNDS: usize = 3;
+
+/// The processes of all sides, which are started again when one of them has ended.
+struct Processes<'c> {
+    commands: &'c dyn Fn() -> Vec<Command>,
+    workers: Vec<Worker>,
+}
+
+impl<'c> Processes<'c> {
+    fn start(commands: &'c dyn Fn() -> Vec<Command>) -> Result<Self, Box<dyn Error>> {
+        Ok(Processes { commands, workers: Worker::start_all(commands().into_iter())? })
+    }
+
+    /// The times of a case; it is left out where a process ends, such as for want of memory.
+    fn time(&mut self, case: &Case) -> Result<Outcome, Box<dyn Error>> {
+        time(case, &mut self.workers).or_else(|_| {
+            self.workers = Worker::start_all((self.commands)().into_iter())?;
+            Ok(Outcome::LeftOut("a process ended".to_owned()))
+        })
+    }
+}
 
 /// Prepares a case on all sides at once, and times it in one order and then in the reverse one; again where times scatter.
 fn time(case: &Case, workers: &mut [Worker]) -> Result<Outcome, Box<dyn Error>> {
@@ -404,7 +416,7 @@ fn name_worse(
     before: &BTreeMap<String, f64>,
     timed: &[Timed],
     cases: &[Case],
-    workers: &mut [Worker],
+    processes: &mut Processes<'_>,
 ) -> Result<(), Box<dyn Error>> {
     let is_worse = |name: &str, ratio: f64| before.get(name).is_some_and(|old| old / ratio > WORSE);
     let worse = timed.iter().filter(|one| is_worse(&one.name, one.times.ratios[0]));
@@ -413,7 +425,7 @@ fn name_worse(
     for case in cases {
         let Some(first) = worse.get(case.name.as_str()) else { continue };
         bar.set_message(case.name.clone());
-        if let Outcome::Timed(again) = time(case, workers)?
+        if let Outcome::Timed(again) = processes.time(case)?
             && is_worse(&case.name, again.ratios[0])
         {
             let old = before[&case.name];

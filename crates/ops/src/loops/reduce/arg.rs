@@ -3,8 +3,9 @@
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::any_fold::AnyFold;
-use super::blocks::{Folding, OrderedNumbers, fold_dense_ordered};
+use super::blocks::{OrderedNumbers, fold_dense_ordered};
 use super::fold::{Epilogue, OrderedFold, RowFold, computing_type};
+use super::folding::Folding;
 use super::folds::{Maximum, Minimum};
 use super::inner::fold_inner;
 use super::outer::suits;

@@ -14,7 +14,9 @@ use crate::tensor_iterator::{Dim, GRAIN, Reduction};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Memory for a strip of elements of up to eight bytes, and for one of elements that are converted to these, of up to sixteen.
+/// Memory for a strip of elements of up to eight bytes, and for one of elements that are converted to these, of up to sixteen; from the
+/// beginning of a cache line on, as in [`PackedTile`](super::strips::PackedTile).
+#[repr(align(64))]
 struct Tiles {
     elements: [MaybeUninit<u64>; SHORT * STRIP],
     moved: [MaybeUninit<[u64; 2]>; SHORT * STRIP],

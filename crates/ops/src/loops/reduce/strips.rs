@@ -1,12 +1,31 @@
 //! Rows of few elements, one in each lane: what the folds and the loops over dimensions have in common.
 #![expect(unsafe_code, reason = "addresses of results that several threads write")]
 
+use std::mem::MaybeUninit;
+
 /// The largest number of elements of a short row.
 pub(in crate::loops) const SHORT: usize = 32;
 /// The largest number of elements of rows that are folded in lanes without a strip where they follow one another in memory.
 pub(in crate::loops) const MAX_PACKED: usize = 8;
 /// Rows of a strip: a multiple of any number of lanes.
 pub(in crate::loops) const STRIP: usize = 64;
+
+/// Memory for a strip of rows of up to [`MAX_PACKED`] elements of up to eight bytes, from the beginning of a cache line on: vectors
+/// of that size take one access.
+#[repr(align(64))]
+pub(in crate::loops) struct PackedTile([MaybeUninit<u64>; MAX_PACKED * STRIP]);
+
+impl PackedTile {
+    #[inline(always)]
+    pub(in crate::loops) fn new() -> Self {
+        PackedTile([const { MaybeUninit::uninit() }; MAX_PACKED * STRIP])
+    }
+
+    #[inline(always)]
+    pub(in crate::loops) fn as_mut_ptr(&mut self) -> *mut u64 {
+        self.0.as_mut_ptr().cast()
+    }
+}
 
 /// Rows of a strip: element `i` of row `j` is at `i * STRIP + j`. Elements of rows that do not exist have any value.
 #[derive(Clone, Copy)]

@@ -1,69 +1,49 @@
 //! `nonzero` in its forms: the indices of elements that differ from zero.
 
-use crate::native::element_bits::{ElementBits, Numeric};
 use crate::native::factory::copy;
-use crate::native::guarded_slices::with_slices;
+use crate::native::guarded_slices::{fill_both, with_slices};
 use crate::native::index::masked_select::refuse_meta;
 use crate::native::index::row_major::Divisor;
-use crate::native::index::true_indices::true_indices;
+use crate::native::index::true_indices::TrueFlags;
 use crate::native::shape::view;
-use crate::native::strided_iter::StridedIter;
-use crate::{Tensor, dispatch_all_types, ops};
+use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure, fallible};
 
 /// The indices of the elements that are not 0, a row for each, in row-major order.
 pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
-    refuse_meta("nonzero", self_)?;
-    // Types whose zeros have several codes, and that have no comparison of bits.
-    let by_value = self_.dtype().is_float8() || self_.dtype() == ScalarType::Complex32;
-    let self_ = &(if by_value { ops::ne_scalar(self_, Scalar::Int(0))? } else { self_.clone() });
-    let rank = self_.dim();
-    let mut flat_indices = true_indices(&differ_from_zero(self_)?)?;
+    const NAME: &str = "nonzero";
+    refuse_meta(NAME, self_)?;
+    let differ = ops::ne_scalar(self_, Scalar::Int(0))?.contiguous()?;
+    let (sizes, rank) = (differ.sizes(), differ.dim());
     // The result is transposed: the indices of one dimension are contiguous, as in PyTorch.
-    let count = flat_indices.len();
-    let mut columns = fallible::filled(0i64, count * rank).map_err(|e| e.in_operator("nonzero"))?;
-    for (size, column) in self_.sizes().iter().zip(columns.chunks_mut(count.max(1))).rev() {
-        split_indices(&mut flat_indices, *size, column);
-    }
+    let (columns, count) = with_slices(NAME, &[&differ], &[], |s| {
+        let flags = TrueFlags::of(s.read(0)?)?;
+        let count = flags.count();
+        let mut columns = fallible::filled(0i64, count * rank)?;
+        if let Some((outer, inner)) = columns.split_at_mut_checked(count) {
+            // Indices in row-major order, of which the outermost ones are left in the end.
+            flags.write_indices(outer);
+            for (size, column) in sizes.iter().skip(1).zip(inner.chunks_mut(count.max(1))).rev() {
+                split_indices(outer, *size, column);
+            }
+        }
+        Ok((columns, count))
+    })
+    .map_err(|e| e.in_operator(NAME))?;
     view::transpose(&Tensor::from_vec(columns, &[rank as i64, count as i64])?, 0, 1)
 }
 
-/// For each element in row-major order whether it is not 0. NaN is not.
-fn differ_from_zero(self_: &Tensor) -> Result<Vec<bool>> {
-    let iter = StridedIter::new(self_.sizes(), [self_.strides()]);
-    let mut flags = fallible::filled(false, iter.numel())?;
-    dispatch_all_types!(moved, self_.dtype(), "nonzero", T => {
-        with_slices("nonzero", &[self_], &[], |s| {
-            let values = s.read::<<T as ElementBits>::Number>(0)?;
-            if self_.is_contiguous() {
-                for (flag, value) in flags.iter_mut().zip(values) {
-                    *flag = !value.is_zero();
-                }
-            } else {
-                let mut flags = flags.iter_mut();
-                iter.for_each(|[at]| {
-                    if let Some(flag) = flags.next() {
-                        *flag = !values[at as usize].is_zero();
-                    }
-                });
-            }
-            Ok(())
-        })
-    })?;
-    Ok(flags)
-}
-
-/// Writes the remainders of `indices` by `size` to `column`, and replaces the indices by the quotients.
+/// Writes the remainders of `indices`, which ascend, by `size` to `column`, and replaces the indices by the quotients.
 fn split_indices(indices: &mut [i64], size: i64, column: &mut [i64]) {
-    if let Some(divisor) = Divisor::new(size, indices.last().copied().unwrap_or(0)) {
-        for (index, remainder) in indices.iter_mut().zip(column) {
-            (*index, *remainder) = divisor.split(*index);
+    let divisor = Divisor::new(size, indices.last().copied().unwrap_or(0));
+    fill_both((indices, column), 1, |_, indices, remainders| {
+        for (index, remainder) in indices.iter_mut().zip(remainders) {
+            (*index, *remainder) = match divisor {
+                Some(divisor) => divisor.split(*index),
+                None => (*index / size, *index % size),
+            };
         }
-        return;
-    }
-    for (index, remainder) in indices.iter_mut().zip(column) {
-        (*remainder, *index) = (*index % size, *index / size);
-    }
+    });
 }
 
 /// Another name of [`nonzero`].

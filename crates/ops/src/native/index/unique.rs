@@ -67,7 +67,11 @@ fn runs(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     ensure!(!self_.device().is_meta(), NotImplemented(name), "a tensor on meta has no values");
     let is_start = run_starts(name, values)?;
-    let counts = if return_counts { run_lengths(&true_indices(&is_start)?, values.numel())? } else { vec![] };
+    let counts = if return_counts {
+        run_lengths(&true_indices(bytemuck::cast_slice(&is_start))?, values.numel())?
+    } else {
+        vec![]
+    };
     let inverse = if return_inverse {
         inverse(&is_start, indices, self_)?
     } else {
@@ -79,7 +83,7 @@ fn runs(
 
 /// The elements of a dense vector at which runs start.
 fn firsts(name: &str, values: &Tensor, is_start: &[bool]) -> Result<Tensor> {
-    let count = true_count(is_start);
+    let count = true_count(bytemuck::cast_slice(is_start));
     let made = TensorSpec::like(values, &[count as i64]).allocate(name)?;
     dispatch_all_types!(distinct, values.dtype(), name, T => {
         type Bits = <T as ElementBits>::Bits;
@@ -197,7 +201,7 @@ fn slices(name: &str, self_: &Tensor, dim: i64, sort: bool) -> Result<(Tensor, T
         i == 0 || own != row(order[i - 1]) || nan.is_some_and(|nan| own.contains(&nan))
     };
     let is_start = fallible::collect((0..order.len()).map(is_new))?;
-    let starts = true_indices(&is_start)?;
+    let starts = true_indices(bytemuck::cast_slice(&is_start))?;
     let lengths = run_lengths(&starts, count)?;
     let firsts = fallible::collect(starts.iter().map(|start| order[*start as usize]))?;
     let of_vector = |vector: Vec<i64>| {

@@ -48,6 +48,11 @@ fn check_grid(input: &Tensor, grid: &Tensor, sizes: &[i64], dims: usize) -> Resu
         grid.dtype()
     );
     ensure!(
+        (2..=blocks::DIMS).contains(&dims),
+        InvalidArgument(NAME, "orders"),
+        "expected an order for each of two or three spatial dimensions, but got {dims}"
+    );
+    ensure!(
         sizes.len() == dims + 2 && grid.dim() == dims + 2,
         Shape(NAME, "grid"),
         "expected {}D input and grid with same number of dimensions, but got input with sizes {sizes:?} and grid with \

@@ -45,7 +45,7 @@ pub fn adam_step_(
     unsafe { update_kernel::<AdamStep, 3, 1>(&iter, step) }
 }
 
-/// [`adam_step_`] of tensors on other devices.
+/// [`adam_step_`] by operators, on other devices and of tensors that share memory.
 #[expect(clippy::too_many_arguments, reason = "the state and the options of an optimizer")]
 pub fn by_operators(
     self_: &Tensor,

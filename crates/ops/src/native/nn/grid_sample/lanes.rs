@@ -12,8 +12,8 @@ use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 use bytemuck::Pod;
 use flambeau_core::Scalar;
 
-/// Channels that are computed at a time: four cache lines of f32.
-const LANES: usize = 64;
+/// Channels that are computed at a time: those of a strip, four cache lines of f32.
+const LANES: usize = RowOffsets::STRIP;
 /// With fewer channels than this, lanes would be idle.
 const MIN_CHANNELS: usize = 16;
 /// The largest number of pixels and samples of a channel of which all lanes are gathered.

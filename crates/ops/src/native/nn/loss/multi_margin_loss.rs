@@ -160,12 +160,19 @@ pub fn multi_margin_losses_backward_by_operators(
     check_gradient(grad_output, target)?;
     let indices = target.unsqueeze(1)?;
     let behind = behind_each(self_, &indices, margin)?;
-    let slopes = if are_squared(p)? { behind.mul_scalar(2)? } else { behind.sign()? };
+    let slopes = if are_squared(p)? {
+        behind.mul_scalar(2)?
+    } else {
+        // 1 also where it is NaN, as in the kernel.
+        behind.le_scalar(0)?.logical_not()?.to(behind.dtype())?
+    };
     let mut factors = as_dtype(grad_output, self_.dtype())?.div_scalar(self_.size(1)?)?;
     if let Some(weight) = weight {
         factors = factors.mul(&as_dtype(weight, self_.dtype())?.index_select(0, target)?)?;
     }
-    let others = slopes.scatter_value(1, &indices, 0)?.mul(&factors.unsqueeze(1)?)?;
+    let slopes = slopes.scatter_value(1, &indices, 0)?;
+    let factors = ops::expand(&factors.unsqueeze(1)?, slopes.sizes(), false)?;
+    let others = ops::_chain(&factors, &slopes)?.masked_fill(&slopes.eq_scalar(0)?, 0)?;
     let of_targets = ops::sum_dim_intlist(&others, Some(&[1]), true, None)?.neg()?;
     others.scatter(1, &indices, &of_targets)
 }
@@ -438,10 +445,10 @@ impl<T: PoolElement<Sum: Score>> Rows<'_, T> {
     }
 }
 
-/// The product of a derivative and a gradient, which is 0 where the derivative is, whatever the gradient.
+/// The product of a derivative and a gradient, which is 0 where one of them is, whatever the other.
 #[inline(always)]
 fn chained(slope: f64, grad: f64) -> f64 {
-    if slope == 0.0 { 0.0 } else { slope * grad }
+    if slope == 0.0 || grad == 0.0 { 0.0 } else { slope * grad }
 }
 
 /// The sum of all lanes, half of them at a time.

@@ -88,12 +88,12 @@ impl Sequences {
         Ok(())
     }
 
-    /// Refuses a memory that only `lstm` has, of the sizes of its state, or that it lacks.
+    /// Refuses cell states of networks other than `lstm`, cell states of other sizes than hidden states, and a lack of them.
     pub(super) fn check_memory(&self, name: &str, cx: Option<&Tensor>) -> Result<()> {
         ensure!(
             cx.is_some() == (self.kind == Kind::Lstm),
             InvalidArgument(name, "cx"),
-            "expected what is remembered for `lstm`, and for no other network"
+            "expected cell states for `lstm`, and none for other networks"
         );
         cx.map_or(Ok(()), |cx| self.check(name, "cx", cx, self.batch, 1))
     }
